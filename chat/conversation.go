@@ -1,0 +1,107 @@
+package chat
+
+import "fmt"
+
+// ConversationKind tells a fixed pair from a group.
+type ConversationKind string
+
+// The kinds. A DIRECT conversation has exactly two members, for ever.
+const (
+	Direct ConversationKind = "DIRECT"
+	Group  ConversationKind = "GROUP"
+)
+
+// HistoryOnJoin says what a member who comes back may see.
+type HistoryOnJoin string
+
+// Membership shows the periods of earlier memberships, SinceJoin hides them.
+const (
+	HistoryMembership HistoryOnJoin = "MEMBERSHIP"
+	HistorySinceJoin  HistoryOnJoin = "SINCE_JOIN"
+)
+
+// Conversation is one conversation as one viewer sees it on one device, read
+// from one snapshot. For a viewer who has left, Head and LastActivityAt end
+// with the last event of their own membership.
+type Conversation struct {
+	ID             ConversationID
+	Version        Version
+	Kind           ConversationKind
+	Title          *string
+	Epoch          int32
+	Head           Seq
+	MinSeq         Seq
+	Delivered      Seq
+	Read           Seq
+	ReadRevision   int32
+	UnreadMessages int64
+	Membership     *Membership
+	LastActivityAt DateTime
+}
+
+// Unread is the exact number of unread messages, or atMost if there are more.
+// atMost must lie between 1 and 1,000,000.
+func (c *Conversation) Unread(atMost *int32) (int32, error) {
+	if atMost == nil {
+		return Count(c.UnreadMessages), nil
+	}
+	if *atMost < 1 || *atMost > MaxAtMost {
+		return 0, BadInput("atMost", fmt.Sprintf("atMost must lie between 1 and %d.", MaxAtMost))
+	}
+	return int32(min(c.UnreadMessages, int64(*atMost))), nil
+}
+
+// Count fits a number of rows into a GraphQL Int, which ends at 2^31 - 1.
+func Count(n int64) int32 { return int32(min(n, 1<<31-1)) }
+
+// Membership is the viewer's own.
+type Membership struct {
+	Active  bool
+	Periods []*MembershipPeriod
+}
+
+// MembershipPeriod is an inclusive range of seqs, from the join to the leave.
+// ToSeq is nil while the membership lasts.
+type MembershipPeriod struct {
+	FromSeq Seq
+	ToSeq   *Seq
+}
+
+// Badge is the number on the app's icon: the sum of unread, and in how many
+// conversations there is any, over those the viewer is a member of.
+type Badge struct {
+	Version       Version
+	Unread        int32
+	Conversations int32
+}
+
+// ConversationRef is a conversation as the application's back end sees it.
+type ConversationRef struct {
+	ID          ConversationID
+	Kind        ConversationKind
+	Title       *string
+	Head        Seq
+	MemberCount int32
+}
+
+// User is a person.
+type User struct {
+	ID   UserID
+	Name *string
+}
+
+// Device is one place where a user is signed in.
+type Device struct {
+	ID           DeviceID
+	UserID       UserID
+	Name         *string
+	InstallEpoch int32
+	InstallID    *string
+	CreatedAt    DateTime
+}
+
+// Member is a present member of a conversation.
+type Member struct {
+	User     *User
+	JoinedAt DateTime
+}

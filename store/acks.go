@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+)
+
+// AckReport says that a device, at the install epoch that its client knows,
+// holds every event of a conversation up to Seq.
+type AckReport struct {
+	Device       chat.DeviceID
+	InstallEpoch int32
+	Conversation chat.ConversationID
+	Seq          chat.Seq
+}
+
+// AckResult is the merged position for one report, or Err.
+type AckResult struct {
+	Delivered chat.Seq
+	Err       error
+}
+
+// sqlAck writes a batch of acknowledgements without a lock on devices: a cursor
+// row counts only while its install_epoch is the device's. A higher epoch
+// replaces the row, an equal one merges by maximum, a lower one does nothing, so
+// that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys.
+// $1 index, $2 device, $3 conversation, $4 seq, $5 install epoch, one of each per report.
+const sqlAck = `
+WITH input AS (
+  SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS t(i, d, c, seq, epoch)),
+judged AS MATERIALIZED (
+  SELECT t.*, coalesce(m.to_seq, cv.head, 0) AS head,
+         CASE WHEN dv.device_id IS NULL THEN 3 WHEN t.epoch <> dv.install_epoch THEN 4
+              WHEN m.user_id IS NULL THEN 1 WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
+         least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
+         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq
+  FROM input t
+  LEFT JOIN devices dv ON dv.device_id = t.d AND dv.revoked_at IS NULL
+  LEFT JOIN members m ON m.user_id = dv.user_id AND m.conv_id = t.c
+  LEFT JOIN conversations cv ON cv.conv_id = m.conv_id
+  LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c),
+wanted AS MATERIALIZED (
+  SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0
+  GROUP BY d, c, epoch HAVING max(v) > min(delivered_seq)),
+moved AS (
+  INSERT INTO device_cursors AS r (device_id, conv_id, install_epoch, delivered_seq)
+  SELECT d, c, epoch, v FROM wanted ORDER BY d, c
+  ON CONFLICT (device_id, conv_id) DO UPDATE SET
+    delivered_seq = CASE WHEN excluded.install_epoch > r.install_epoch THEN excluded.delivered_seq
+                         ELSE greatest(r.delivered_seq, excluded.delivered_seq) END,
+    install_epoch = excluded.install_epoch, changed_xid = pg_current_xact_id()
+  WHERE excluded.install_epoch > r.install_epoch
+     OR excluded.install_epoch = r.install_epoch AND excluded.delivered_seq > r.delivered_seq
+  RETURNING device_id, conv_id, delivered_seq)
+SELECT j.i, j.refused, j.head, coalesce(n.delivered_seq, j.delivered_seq)
+FROM judged j LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c ORDER BY j.i`
+
+// sqlAckTruth runs behind sqlAck in the same transaction with a younger
+// snapshot. A device whose epoch went up meanwhile has become a stale one.
+const sqlAckTruth = `
+SELECT t.i, dv.install_epoch, CASE WHEN dc.install_epoch = dv.install_epoch THEN dc.delivered_seq ELSE 0 END
+FROM unnest($1::int[], $2::text[], $3::text[]) AS t(i, d, c)
+JOIN devices dv ON dv.device_id = t.d
+LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c ORDER BY t.i`
+
+// Ack merges acknowledgements by maximum into the devices' cursors, in one
+// transaction and one round trip, and answers the merged position for each.
+// STALE_INSTALL, UNAUTHENTICATED (the device was revoked), NOT_MEMBER and
+// CURSOR_AHEAD refuse a report without spoiling the others; one beyond the end
+// of a membership that is over is capped there. The error of the call itself is
+// the database's. Safe to repeat, and repeated within ctx if the connection is lost.
+func (s *Store) Ack(ctx context.Context, reports []AckReport) ([]AckResult, error) {
+	results := make([]AckResult, len(reports))
+	_, err := s.repeat(ctx, "ack", func() error { return s.ackOnce(ctx, reports, results) })
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckResult) error {
+	index := make([]int, len(reports))
+	devices := make([]chat.DeviceID, len(reports))
+	convs := make([]chat.ConversationID, len(reports))
+	seqs := make([]chat.Seq, len(reports))
+	epochs := make([]int32, len(reports))
+	for i, r := range reports {
+		index[i], devices[i], convs[i], seqs[i], epochs[i] = i, r.Device, r.Conversation, r.Seq, r.InstallEpoch
+	}
+	var i int
+	var batch pgx.Batch
+	batch.Queue(sqlAck, index, devices, convs, seqs, epochs).Query(func(rows pgx.Rows) error {
+		var refused int
+		var head, delivered chat.Seq
+		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &delivered}, func() error {
+			results[i] = AckResult{Delivered: delivered}
+			switch refused {
+			case 1:
+				results[i] = AckResult{Err: chat.ErrNotMember()}
+			case 2:
+				results[i] = AckResult{Err: chat.ErrCursorAhead(head)}
+			case 3:
+				results[i] = AckResult{Err: chat.ErrUnauthenticated()}
+			case 4:
+				results[i] = AckResult{Err: chat.ErrStaleInstall()}
+			}
+			return nil
+		})
+		return err
+	})
+	batch.Queue(sqlAckTruth, index, devices, convs).Query(func(rows pgx.Rows) error {
+		var epoch int32
+		var delivered chat.Seq
+		_, err := pgx.ForEachRow(rows, []any{&i, &epoch, &delivered}, func() error {
+			switch {
+			case results[i].Err != nil:
+			case epoch != epochs[i]:
+				results[i] = AckResult{Err: chat.ErrStaleInstall()}
+			default:
+				results[i].Delivered = delivered
+			}
+			return nil
+		})
+		return err
+	})
+	return s.requests.SendBatch(ctx, &batch).Close()
+}

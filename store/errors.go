@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"tidemark/chat"
+)
+
+// domainError turns what the database says into what the domain says. An error
+// that means nothing to a caller passes through; the edge withholds its text.
+func domainError(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	switch {
+	case pg.Code == uniqueViolation && pg.ConstraintName == "devices_pkey":
+		return chat.BadInput("id", "A device with this id exists. Choose another id, or call rotateDeviceToken for a new token.")
+	case pg.Code == foreignKeyViolation && pg.ConstraintName == "devices_user_id_fkey":
+		return errNoUser()
+	}
+	return err
+}
+
+// SQLSTATE codes.
+const (
+	uniqueViolation     = "23505"
+	foreignKeyViolation = "23503"
+	cannotConnectNow    = "57P03"
+	adminShutdown       = "57P01"
+	crashShutdown       = "57P02"
+)
+
+func errNoUser() error {
+	return &chat.Error{Code: chat.NotFound, Message: "There is no such user. Create users with putUser first."}
+}
+
+func errNoConversation() error {
+	return &chat.Error{Code: chat.NotFound, Message: "There is no such conversation."}
+}
+
+// connectionLost reports whether err means that the connection is gone or could
+// not be had, so that the same call may succeed on another one. The outcome of
+// a commit that was under way is then unknown.
+func connectionLost(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code[:2] == "08" || pg.Code == adminShutdown || pg.Code == crashShutdown || pg.Code == cannotConnectNow
+	}
+	var connect *pgconn.ConnectError
+	var op *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &op) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// repeat runs do again while the connection is lost, a few times within about a
+// second and within ctx. do must be safe to repeat after a commit whose answer
+// was lost. repeated tells that more than one attempt was made.
+func (s *Store) repeat(ctx context.Context, what string, do func() error) (repeated bool, err error) {
+	const attempts = 5
+	for n := 1; ; n++ {
+		err = do()
+		if !connectionLost(err) || n == attempts {
+			return repeated, domainError(err)
+		}
+		s.log.Warn("database connection lost, trying again", "call", what, "attempt", n, "error", err.Error())
+		repeated = true
+		pause := time.Duration(n*n)*20*time.Millisecond + rand.N(20*time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return repeated, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Package store is the truth: every SQL statement of Tidemark stands here.
+//
+// One exported write is one transaction. Reads go through a [Snapshot], which
+// shows one state of the database however many reads it serves. Locks are
+// always taken in the order conversation, member, read position or cursor, each
+// sorted by key.
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store holds the connections to one database. It is safe for concurrent use.
+type Store struct {
+	// requests serves queries and mutations, hints the evaluation of
+	// subscription events: a flood of hints must not starve requests.
+	requests, hints *pgxpool.Pool
+	log             *slog.Logger
+}
+
+// Options configure [Open].
+type Options struct {
+	// Connections is how many connections requests may use at once; 0 means 16.
+	Connections int
+	// HintConnections is how many the evaluation of hints may use; 0 means 2.
+	HintConnections int
+	// Log receives failures that are retried; nil discards them.
+	Log *slog.Logger
+}
+
+// Open prepares the pools for the database at url (a PostgreSQL URL or DSN). It
+// connects lazily: an unreachable server shows at the first call, see [Store.Ready].
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s := &Store{log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if s.requests, err = openPool(ctx, url, o.Connections, 16); err != nil {
+		return nil, err
+	}
+	if s.hints, err = openPool(ctx, url, o.HintConnections, 2); err != nil {
+		s.requests.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close waits for running calls and closes all connections.
+func (s *Store) Close() {
+	s.hints.Close()
+	s.requests.Close()
+}
+
+func openPool(ctx context.Context, url string, conns, fallback int) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
+	}
+	if conns <= 0 {
+		conns = fallback
+	}
+	cfg.MaxConns = int32(conns)
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	params := cfg.ConnConfig.RuntimeParams
+	params["application_name"] = "tidemark"
+	// Every statement is short and indexed: compiling one costs more than it saves.
+	params["jit"] = "off"
+	// A caller behind a stuck lock gets an error, not silence.
+	params["lock_timeout"] = "5s"
+	params["idle_in_transaction_session_timeout"] = "60s"
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+// write runs do in one READ COMMITTED transaction and commits it. The
+// transaction ends when write returns, also if do panics.
+func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) error {
+	return domainError(pgx.BeginFunc(ctx, s.requests, do))
+}

@@ -1,0 +1,65 @@
+package store
+
+// The fragments below are the one SQL definition of what a viewer sees and of
+// what is unread. They stand over these names: m, the viewer's row of members;
+// c, its conversation; rp, the viewer's row of read_positions, which may be
+// missing.
+
+// visible: the seq, a column such as e.seq, lies in a visible period of the
+// viewer. The newest period is in the member row; the others are looked up only
+// where there are any.
+func visible(seq string) string {
+	return `(` + seq + ` BETWEEN m.from_seq AND coalesce(m.to_seq, c.head)
+ OR m.former_periods > 0 AND EXISTS (
+   SELECT FROM membership_periods p
+   WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden AND ` + seq + ` BETWEEN p.from_seq AND p.to_seq))`
+}
+
+// sqlUnread: messages after the read position by ordinals, summed over the
+// visible periods, less the user's own, less the withdrawn ones of others. It
+// reads no event but withdrawn ones (events_withdrawn, index only), and those
+// only if something beyond the read position was ever withdrawn. The formula is
+// chat.UnreadByOrdinals.
+var sqlUnread = `
+greatest(0,
+  greatest(0, coalesce(m.to_ord, c.message_ord) - greatest(m.from_ord, coalesce(rp.read_ord, 0)))
+  - greatest(0, coalesce(m.to_own, m.sent_ord) - greatest(m.from_own, coalesce(rp.read_own, 0)))
+  + CASE WHEN m.former_periods = 0 THEN 0 ELSE (
+      SELECT coalesce(sum(greatest(0, p.to_ord - greatest(p.from_ord, coalesce(rp.read_ord, 0)))
+                        - greatest(0, p.to_own - greatest(p.from_own, coalesce(rp.read_own, 0)))), 0)::bigint
+      FROM membership_periods p WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden) END
+  - CASE WHEN c.last_withdrawn_seq <= coalesce(rp.read_seq, 0) THEN 0 ELSE (
+      SELECT count(*) FROM events e
+      WHERE e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND e.sender <> m.user_id
+        AND e.seq > coalesce(rp.read_seq, 0) AND ` + visible("e.seq") + `) END)`
+
+// sqlActivity: the time of the newest message that the viewer may see, else of
+// their join. A period's ordinals tell whether it holds any message; the log is
+// looked at only for a period that has ended, backwards from its end by primary key.
+const sqlActivity = `
+coalesce(
+  CASE WHEN coalesce(m.to_ord, c.message_ord) = m.from_ord THEN NULL
+       WHEN m.to_seq IS NULL THEN c.last_activity_at
+       ELSE (SELECT e.at FROM events e
+             WHERE e.conv_id = m.conv_id AND e.seq BETWEEN m.from_seq AND m.to_seq AND e.kind = 1 ORDER BY e.seq DESC LIMIT 1) END,
+  CASE WHEN m.former_periods > 0 THEN (
+    SELECT x.at FROM membership_periods p CROSS JOIN LATERAL (
+      SELECT e.at FROM events e
+      WHERE e.conv_id = p.conv_id AND e.seq BETWEEN p.from_seq AND p.to_seq AND e.kind = 1 ORDER BY e.seq DESC LIMIT 1) x
+    WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden AND p.to_ord > p.from_ord
+    ORDER BY p.from_seq DESC LIMIT 1) END,
+  m.joined_at)`
+
+// sqlPeriods: the visible periods of the viewer as rows (from_seq, to_seq),
+// to_seq of an open one being head.
+const sqlPeriods = `(
+  SELECT m.from_seq, coalesce(m.to_seq, c.head) AS to_seq
+  UNION ALL
+  SELECT p.from_seq, p.to_seq FROM membership_periods p
+  WHERE m.former_periods > 0 AND p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden)`
+
+// sqlViewed: the viewer's member rows with what they are joined to. $1 is the viewer.
+const sqlViewed = `
+members m
+JOIN conversations c ON c.conv_id = m.conv_id
+LEFT JOIN read_positions rp ON rp.user_id = m.user_id AND rp.conv_id = m.conv_id`

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+)
+
+// One row by primary key; a name that stays the same writes nothing and answers no row.
+const sqlPutUser = `
+INSERT INTO users (user_id, name) VALUES ($1, $2)
+ON CONFLICT (user_id) DO UPDATE SET name = excluded.name
+WHERE users.erased_at IS NULL AND $3 AND users.name IS DISTINCT FROM excluded.name
+RETURNING user_id, name`
+
+const sqlUser = `SELECT user_id, name FROM users WHERE user_id = $1 AND erased_at IS NULL`
+
+// PutUser creates the user, or changes the name of a present one. rename false
+// leaves a present name as it is; with rename a nil name clears it. An erased
+// user is NOT_FOUND. Safe to repeat.
+func (s *Store) PutUser(ctx context.Context, id chat.UserID, name *string, rename bool) (u *chat.User, err error) {
+	_, err = s.repeat(ctx, "put user", func() error {
+		u, err = one(ctx, s.requests, scanUser, sqlPutUser, id, name, rename)
+		if err == pgx.ErrNoRows {
+			u, err = one(ctx, s.requests, scanUser, sqlUser, id)
+		}
+		return err
+	})
+	if err == pgx.ErrNoRows {
+		return nil, &chat.Error{Code: chat.NotFound, Message: "This user was erased; the id cannot be used again."}
+	}
+	return u, err
+}
+
+func scanUser(row pgx.CollectableRow) (*chat.User, error) {
+	var u chat.User
+	err := row.Scan(&u.ID, &u.Name)
+	return &u, err
+}
+
+// sqlUsersMissing tells whether any of the ids is not a user. By primary key.
+const sqlUsersMissing = `
+SELECT EXISTS (SELECT FROM unnest($1::text[]) AS t(id)
+  WHERE NOT EXISTS (SELECT FROM users u WHERE u.user_id = t.id AND u.erased_at IS NULL))`
+
+// requireUsers fails with NOT_FOUND unless every id is a user that is not erased.
+func requireUsers(ctx context.Context, tx pgx.Tx, ids []chat.UserID) error {
+	var missing bool
+	if err := tx.QueryRow(ctx, sqlUsersMissing, ids).Scan(&missing); err != nil {
+		return err
+	}
+	if missing {
+		return errNoUser()
+	}
+	return nil
+}
