@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"strconv"
 )
 
@@ -10,6 +11,9 @@ import (
 // stands for "before the first event". Seqs have no gaps and are given in the
 // order of commits.
 type Seq int64
+
+// EndOfLog lies behind every seq.
+const EndOfLog = Seq(math.MaxInt64)
 
 // MarshalGQL writes the seq as a JSON number.
 func (s Seq) MarshalGQL(w io.Writer) { _, _ = io.WriteString(w, strconv.FormatInt(int64(s), 10)) }

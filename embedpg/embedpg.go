@@ -80,6 +80,17 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	return s, nil
 }
 
+// Running is the URL of the server that another process runs in dir, if one does.
+func Running(dir string) (string, bool) {
+	s := &Server{dir: dir}
+	pid, ready := postmaster(s.data())
+	if !ready || syscall.Kill(pid, 0) == syscall.ESRCH {
+		return "", false
+	}
+	s.socket = socketOf(s.data())
+	return s.URL(), s.socket != ""
+}
+
 // URL is where the server's database is.
 func (s *Server) URL() string { return s.Database("postgres") }
 
@@ -183,6 +194,16 @@ func postmaster(data string) (pid int, ready bool) {
 	lines := strings.Split(string(b), "\n")
 	pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
 	return pid, len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready"
+}
+
+// socketOf reads from postmaster.pid, on its fifth line, where the socket is.
+func socketOf(data string) string {
+	b, _ := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	lines := strings.Split(string(b), "\n")
+	if len(lines) < 5 {
+		return ""
+	}
+	return strings.TrimSpace(lines[4])
 }
 
 func (s *Server) launch(bin, data string, throwaway bool, account *syscall.Credential) (*process, error) {

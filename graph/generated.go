@@ -4075,8 +4075,8 @@ func (ec *executionContext) _DeviceCursor_conversationId(ctx context.Context, fi
 			return obj.ConversationID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ConversationID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐConversationID(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4387,8 +4387,8 @@ func (ec *executionContext) _InboxChanged_conversationId(ctx context.Context, fi
 			return obj.ConversationID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.ConversationID) graphql.Marshaler {
+			return ec.marshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx, selections, v)
 		},
 		true,
 		false,
@@ -6679,8 +6679,8 @@ func (ec *executionContext) _ReadChanged_conversationId(ctx context.Context, fie
 			return obj.ConversationID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.ConversationID) graphql.Marshaler {
+			return ec.marshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx, selections, v)
 		},
 		true,
 		false,
@@ -6748,8 +6748,8 @@ func (ec *executionContext) _ReadChanged_originDeviceId(ctx context.Context, fie
 			return obj.OriginDeviceID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.DeviceID) graphql.Marshaler {
+			return ec.marshalOID2ᚖtidemarkᚋchatᚐDeviceID(ctx, selections, v)
 		},
 		true,
 		false,
@@ -6954,8 +6954,8 @@ func (ec *executionContext) _RevokeDevicePayload_deviceId(ctx context.Context, f
 			return obj.DeviceID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v chat.DeviceID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐDeviceID(ctx, selections, v)
 		},
 		true,
 		true,
@@ -12231,6 +12231,38 @@ func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.Se
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx context.Context, v any) (*chat.ConversationID, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(chat.ConversationID)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx context.Context, sel ast.SelectionSet, v *chat.ConversationID) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
+func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐDeviceID(ctx context.Context, v any) (*chat.DeviceID, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(chat.DeviceID)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOID2ᚖtidemarkᚋchatᚐDeviceID(ctx context.Context, sel ast.SelectionSet, v *chat.DeviceID) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOInt2ᚖint32(ctx context.Context, v any) (*int32, error) {

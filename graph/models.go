@@ -91,8 +91,8 @@ type CursorRejection struct {
 }
 
 type DeviceCursor struct {
-	ConversationID string   `json:"conversationId"`
-	Delivered      chat.Seq `json:"delivered"`
+	ConversationID chat.ConversationID `json:"conversationId"`
+	Delivered      chat.Seq            `json:"delivered"`
 }
 
 type EventConnection struct {
@@ -118,7 +118,7 @@ type InboxChanged struct {
 	// All that happened in this conversation since the last hint about it.
 	Reasons []InboxReason `json:"reasons"`
 	// null with RESYNC.
-	ConversationID *string `json:"conversationId,omitempty"`
+	ConversationID *chat.ConversationID `json:"conversationId,omitempty"`
 	// null with RESYNC.
 	Conversation *chat.Conversation `json:"conversation,omitempty"`
 	// null: not evaluated for this hint; a later one or a query brings it.
@@ -174,12 +174,12 @@ type PutUserPayload struct {
 type ReadChanged struct {
 	Reason ReadReason `json:"reason"`
 	// null with RESYNC: look at everything.
-	ConversationID *string `json:"conversationId,omitempty"`
+	ConversationID *chat.ConversationID `json:"conversationId,omitempty"`
 	// The largest position that the merged hints said.
 	Read     *chat.Seq `json:"read,omitempty"`
 	Revision *int32    `json:"revision,omitempty"`
 	// The device that caused it, if it was one.
-	OriginDeviceID *string `json:"originDeviceId,omitempty"`
+	OriginDeviceID *chat.DeviceID `json:"originDeviceId,omitempty"`
 	// null with RESYNC.
 	Conversation *chat.Conversation `json:"conversation,omitempty"`
 	// null: not evaluated for this hint; a later one or a query brings it.
@@ -215,7 +215,7 @@ type RevokeDeviceInput struct {
 }
 
 type RevokeDevicePayload struct {
-	DeviceID string `json:"deviceId"`
+	DeviceID chat.DeviceID `json:"deviceId"`
 }
 
 type RotateDeviceTokenInput struct {

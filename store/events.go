@@ -114,9 +114,9 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
 
 // LastMessage reads the newest message that the viewer may see, withdrawn ones
 // included; nil if there is none.
-func (sn *Snapshot) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
-	return loadPart(ctx, sn, &sn.lastMessages, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
-		return messages(ctx, tx, sqlLastMessage, sn.viewer.User, page)
+func (vw *View) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.lastMessages, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+		return messages(ctx, tx, sqlLastMessage, vw.viewer.User, page)
 	})
 }
 
@@ -135,9 +135,9 @@ CROSS JOIN LATERAL (
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`
 
 // FirstUnread reads the first unread message; nil if nothing is unread.
-func (sn *Snapshot) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
-	return loadPart(ctx, sn, &sn.firstUnreads, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
-		return messages(ctx, tx, sqlFirstUnread, sn.viewer.User, page)
+func (vw *View) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.firstUnreads, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+		return messages(ctx, tx, sqlFirstUnread, vw.viewer.User, page)
 	})
 }
 
@@ -159,8 +159,8 @@ func messages(ctx context.Context, tx pgx.Tx, sql string, args ...any) (map[chat
 }
 
 // EventRange selects a page of a conversation's visible events: those with a
-// seq greater than After and less than Before (0: no bound), the first Limit of
-// them, or with Backwards the last.
+// seq greater than After (0 or more) and less than Before (chat.EndOfLog: no
+// bound), the first Limit of them, or with Backwards the last.
 type EventRange struct {
 	After, Before chat.Seq
 	Limit         int
@@ -198,20 +198,14 @@ CROSS JOIN LATERAL (
   ORDER BY x.seq DESC LIMIT $5) e ` + sqlEventJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) ORDER BY e.conv_id, e.seq DESC`
 
-// endOfLog lies behind every seq.
-const endOfLog = chat.Seq(1<<63 - 1)
-
 // Events reads a page of events that the viewer may see.
-func (sn *Snapshot) Events(ctx context.Context, c *chat.Conversation, r EventRange) (*EventPage, error) {
-	page, err := loadPart(ctx, sn, &sn.eventPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*EventPage, error) {
-		sql, before := sqlEventsForward, r.Before
+func (vw *View) Events(ctx context.Context, c *chat.Conversation, r EventRange) (*EventPage, error) {
+	page, err := loadPart(ctx, vw, &vw.eventPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*EventPage, error) {
+		sql := sqlEventsForward
 		if r.Backwards {
 			sql = sqlEventsBackward
 		}
-		if before == 0 {
-			before = endOfLog
-		}
-		rows, err := tx.Query(ctx, sql, sn.viewer.User, page, min(r.After, endOfLog-1), before, r.Limit+1)
+		rows, err := tx.Query(ctx, sql, vw.viewer.User, page, min(r.After, chat.EndOfLog-1), r.Before, r.Limit+1)
 		if err != nil {
 			return nil, err
 		}
@@ -257,9 +251,9 @@ JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 ` + sqlEven
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND (` + visible("e.seq") + ` OR e.sender = $1)`
 
 // Message reads one message that the viewer sent or may see; nil if there is none.
-func (sn *Snapshot) Message(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (m *chat.Message, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
-		found, err := messages(ctx, tx, sqlMessage, sn.viewer.User, []chat.ConversationID{conv}, seq)
+func (vw *View) Message(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (m *chat.Message, err error) {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+		found, err := messages(ctx, tx, sqlMessage, vw.viewer.User, []chat.ConversationID{conv}, seq)
 		m = found[conv]
 		return err
 	})

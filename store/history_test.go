@@ -307,10 +307,10 @@ func (h *history) compare(rt *rapid.T) {
 	h.must(err)
 
 	for _, d := range h.devices {
-		sn := h.Snapshot(store.Viewer{User: d.user, Device: d.id})
+		sn, vw := h.view(d.user, d.id)
 		seen := map[chat.ConversationID]*chat.Conversation{}
 		for _, left := range []bool{false, true} {
-			page, err := sn.Inbox(h.ctx, store.InboxRange{Left: left, First: 10})
+			page, err := vw.Inbox(h.ctx, store.InboxRange{Left: left, First: 10})
 			h.must(err)
 			for _, c := range page.Conversations {
 				if c.Membership.Active == left {
@@ -319,7 +319,7 @@ func (h *history) compare(rt *rapid.T) {
 				seen[c.ID] = c
 			}
 		}
-		badge, err := sn.Badge(h.ctx)
+		badge, err := vw.Badge(h.ctx)
 		h.must(err)
 		sn.Close()
 		var total int64

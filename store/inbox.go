@@ -62,22 +62,22 @@ type InboxPage struct {
 }
 
 // Inbox reads a page of the viewer's conversations, newest activity first.
-func (sn *Snapshot) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error) {
+func (vw *View) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error) {
 	var after *time.Time
 	var afterID *chat.ConversationID
 	if r.After != nil {
 		after, afterID = &r.After.Activity, &r.After.ID
 	}
 	var page InboxPage
-	err := sn.read(ctx, func(tx pgx.Tx) error {
-		list, err := sn.collect(ctx, tx, sqlInbox, sn.viewer.User, sn.viewer.Device, !r.Left, r.Unread, after, afterID, r.First+1)
+	err := vw.sn.read(ctx, func(tx pgx.Tx) error {
+		list, err := vw.collect(ctx, tx, sqlInbox, vw.viewer.User, vw.viewer.Device, !r.Left, r.Unread, after, afterID, r.First+1)
 		if err != nil {
 			return err
 		}
 		if page.More = len(list) > r.First; page.More {
 			list = list[:r.First]
 		}
-		sn.remember(list)
+		vw.remember(list)
 		page.Conversations = list
 		return nil
 	})
@@ -85,32 +85,32 @@ func (sn *Snapshot) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error)
 }
 
 // Conversation reads one conversation; nil if the viewer never was a member of it.
-func (sn *Snapshot) Conversation(ctx context.Context, id chat.ConversationID) (found *chat.Conversation, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
-		if found = sn.rows[id]; found != nil {
+func (vw *View) Conversation(ctx context.Context, id chat.ConversationID) (found *chat.Conversation, err error) {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+		if found = vw.rows[id]; found != nil {
 			return nil
 		}
-		list, err := sn.collect(ctx, tx, sqlConversations, sn.viewer.User, sn.viewer.Device, []chat.ConversationID{id})
+		list, err := vw.collect(ctx, tx, sqlConversations, vw.viewer.User, vw.viewer.Device, []chat.ConversationID{id})
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		sn.remember(list)
+		vw.remember(list)
 		found = list[0]
 		return nil
 	})
 	return found, err
 }
 
-func (sn *Snapshot) collect(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]*chat.Conversation, error) {
+func (vw *View) collect(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]*chat.Conversation, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, sn.scanConversation)
+	return pgx.CollectRows(rows, vw.scanConversation)
 }
 
-func (sn *Snapshot) scanConversation(row pgx.CollectableRow) (*chat.Conversation, error) {
-	c := &chat.Conversation{Version: sn.version}
+func (vw *View) scanConversation(row pgx.CollectableRow) (*chat.Conversation, error) {
+	c := &chat.Conversation{Version: vw.sn.version}
 	var newest chat.MembershipPeriod
 	var former [][]int64
 	err := row.Scan(&c.ID, &c.Kind, &c.Title, &c.Epoch, &c.Head, &c.Read, &c.ReadRevision, &c.Delivered,
@@ -129,19 +129,19 @@ func (sn *Snapshot) scanConversation(row pgx.CollectableRow) (*chat.Conversation
 }
 
 // Badge reads the viewer's badge.
-func (sn *Snapshot) Badge(ctx context.Context) (*chat.Badge, error) {
-	err := sn.read(ctx, func(tx pgx.Tx) error {
-		if sn.badge != nil {
+func (vw *View) Badge(ctx context.Context) (*chat.Badge, error) {
+	err := vw.sn.read(ctx, func(tx pgx.Tx) error {
+		if vw.badge != nil {
 			return nil
 		}
-		b := chat.Badge{Version: sn.version}
+		b := chat.Badge{Version: vw.sn.version}
 		var unread int64
-		if err := tx.QueryRow(ctx, sqlBadge, sn.viewer.User).Scan(&unread, &b.Conversations); err != nil {
+		if err := tx.QueryRow(ctx, sqlBadge, vw.viewer.User).Scan(&unread, &b.Conversations); err != nil {
 			return err
 		}
 		b.Unread = chat.Count(unread)
-		sn.badge = &b
+		vw.badge = &b
 		return nil
 	})
-	return sn.badge, err
+	return vw.badge, err
 }

@@ -170,7 +170,7 @@ func errIdempotencyConflict() error {
 // sqlRecallTarget judges a recall under the conversation's lock: is the caller
 // a member, and is the seq a message they may see, and whose.
 var sqlRecallTarget = `
-SELECT e.seq IS NOT NULL, coalesce(e.sender = m.user_id, false), e.withdrawn_kind IS NOT NULL
+SELECT c.head, e.seq IS NOT NULL, coalesce(e.sender = m.user_id, false), e.withdrawn_kind IS NOT NULL
 FROM members m JOIN conversations c USING (conv_id)
 LEFT JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 AND ` + visible("e.seq") + `
 WHERE m.user_id = $1 AND m.conv_id = $2 AND m.left_at IS NULL`
@@ -191,7 +191,8 @@ SELECT $2, head, 4, $1, $3, message_ord, clock_timestamp() FROM raised`
 // Recall withdraws the caller's own message at seq and appends a
 // MessageRecalled event; done before, it changes nothing and answers false.
 // Someone who is not a member is NOT_MEMBER, a seq that is no message that they
-// may see NOT_FOUND, somebody else's message FORBIDDEN. Safe to repeat.
+// may see NOT_FOUND (below 0 CURSOR_AHEAD), somebody else's message FORBIDDEN.
+// Safe to repeat.
 func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.ConversationID, seq chat.Seq) (changed bool, err error) {
 	repeated, err := s.repeat(ctx, "recall", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
@@ -199,13 +200,16 @@ func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.Conversa
 			if _, err := tx.Exec(ctx, sqlLockConversation, conv); err != nil {
 				return err
 			}
+			var head chat.Seq
 			var found, own, withdrawn bool
-			err := tx.QueryRow(ctx, sqlRecallTarget, user, conv, seq).Scan(&found, &own, &withdrawn)
+			err := tx.QueryRow(ctx, sqlRecallTarget, user, conv, seq).Scan(&head, &found, &own, &withdrawn)
 			switch {
 			case err == pgx.ErrNoRows:
 				return chat.ErrNotMember()
 			case err != nil:
 				return err
+			case seq < 0:
+				return chat.ErrCursorAhead(head)
 			case !found:
 				return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "There is no message at this seq that you may see."}
 			case !own:

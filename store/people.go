@@ -35,9 +35,9 @@ LEFT JOIN users u ON u.user_id = x.user_id
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND m.left_at IS NULL ORDER BY m.conv_id, x.user_id`
 
 // Members reads a page of the present members; empty for a viewer who has left.
-func (sn *Snapshot) Members(ctx context.Context, c *chat.Conversation, r MemberRange) (*MemberPage, error) {
-	page, err := loadPart(ctx, sn, &sn.memberPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
-		rows, err := tx.Query(ctx, sqlMembers, sn.viewer.User, page, r.After, r.Limit+1)
+func (vw *View) Members(ctx context.Context, c *chat.Conversation, r MemberRange) (*MemberPage, error) {
+	page, err := loadPart(ctx, vw, &vw.memberPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
+		rows, err := tx.Query(ctx, sqlMembers, vw.viewer.User, page, r.After, r.Limit+1)
 		if err != nil {
 			return nil, err
 		}
@@ -69,9 +69,9 @@ func (sn *Snapshot) Members(ctx context.Context, c *chat.Conversation, r MemberR
 const sqlDevices = `SELECT ` + deviceColumns + ` FROM devices d WHERE d.user_id = $1 AND d.revoked_at IS NULL ORDER BY d.created_at, d.device_id`
 
 // Devices reads the viewer's devices that are not revoked, oldest first.
-func (sn *Snapshot) Devices(ctx context.Context) (devices []*chat.Device, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlDevices, sn.viewer.User)
+func (vw *View) Devices(ctx context.Context) (devices []*chat.Device, err error) {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlDevices, vw.viewer.User)
 		if err != nil {
 			return err
 		}
@@ -82,9 +82,9 @@ func (sn *Snapshot) Devices(ctx context.Context) (devices []*chat.Device, err er
 }
 
 // Device reads the viewer's own device.
-func (sn *Snapshot) Device(ctx context.Context) (d *chat.Device, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
-		d, err = one(ctx, tx, scanDevice, sqlDevice, sn.viewer.Device)
+func (vw *View) Device(ctx context.Context) (d *chat.Device, err error) {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+		d, err = one(ctx, tx, scanDevice, sqlDevice, vw.viewer.Device)
 		if err == pgx.ErrNoRows {
 			return chat.ErrUnauthenticated()
 		}
@@ -94,9 +94,9 @@ func (sn *Snapshot) Device(ctx context.Context) (d *chat.Device, err error) {
 }
 
 // User reads the viewer.
-func (sn *Snapshot) User(ctx context.Context) (u *chat.User, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
-		u, err = one(ctx, tx, scanUser, sqlUser, sn.viewer.User)
+func (vw *View) User(ctx context.Context) (u *chat.User, err error) {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+		u, err = one(ctx, tx, scanUser, sqlUser, vw.viewer.User)
 		if err == pgx.ErrNoRows {
 			return errNoUser()
 		}

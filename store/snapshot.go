@@ -17,24 +17,31 @@ type Viewer struct {
 	Device chat.DeviceID
 }
 
-// Snapshot is one state of the database as one viewer sees it: everything read
-// through it comes from the same REPEATABLE READ transaction, which opens with
-// the first read. It is safe for concurrent use; reads take turns. It holds one
-// connection from its first read to [Snapshot.Close].
-//
-// A snapshot remembers the page that each conversation was handed out with.
-// A part of a conversation that is asked for (its last message, say) is loaded
-// for the whole page in one statement.
+// Snapshot is one state of the database: everything read through it comes from
+// the same REPEATABLE READ transaction, which opens with the first read. It is
+// safe for concurrent use; reads take turns. It holds one connection from its
+// first read to [Snapshot.Close].
 type Snapshot struct {
-	viewer Viewer
 	pool   *pgxpool.Pool
 	repeat func(ctx context.Context, what string, do func() error) (bool, error)
 
 	mu      sync.Mutex
 	tx      pgx.Tx
 	version chat.Version
+	opened  time.Time
 	closed  bool
+}
 
+// View is a snapshot with the eyes of one viewer.
+//
+// A view remembers the page that each conversation was handed out with. A part
+// of a conversation that is asked for (its last message, say) is loaded for the
+// whole page in one statement.
+type View struct {
+	sn     *Snapshot
+	viewer Viewer
+
+	// Guarded by the snapshot's mutex.
 	pages        map[chat.ConversationID][]chat.ConversationID
 	rows         map[chat.ConversationID]*chat.Conversation
 	lastMessages part[struct{}, *chat.Message]
@@ -46,28 +53,30 @@ type Snapshot struct {
 
 // Snapshot prepares a snapshot for a query or a mutation's answer. The caller
 // must close it.
-func (s *Store) Snapshot(v Viewer) *Snapshot { return s.snapshot(v, s.requests) }
+func (s *Store) Snapshot() *Snapshot { return &Snapshot{pool: s.requests, repeat: s.repeat} }
 
 // HintSnapshot prepares a snapshot for the evaluation of a subscription event,
 // on connections of its own. The caller must close it.
-func (s *Store) HintSnapshot(v Viewer) *Snapshot { return s.snapshot(v, s.hints) }
+func (s *Store) HintSnapshot() *Snapshot { return &Snapshot{pool: s.hints, repeat: s.repeat} }
 
-func (s *Store) snapshot(v Viewer, pool *pgxpool.Pool) *Snapshot {
-	return &Snapshot{viewer: v, pool: pool, repeat: s.repeat}
-}
+// View looks at the snapshot as viewer sees it.
+func (sn *Snapshot) View(v Viewer) *View { return &View{sn: sn, viewer: v} }
 
-// Close ends the transaction and gives the connection back. Reads after it fail.
-func (sn *Snapshot) Close() {
+// Close ends the transaction and gives the connection back. Reads after it
+// fail. It returns for how long the transaction was open; 0 if nothing was read.
+func (sn *Snapshot) Close() time.Duration {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	sn.closed = true
-	if sn.tx != nil {
-		// The request's context may be over already; the connection must go back all the same.
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = sn.tx.Rollback(ctx) // a failed rollback closes the connection, which is all we need
-		sn.tx = nil
+	if sn.tx == nil {
+		return 0
 	}
+	// The request's context may be over already; the connection must go back all the same.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = sn.tx.Rollback(ctx) // a failed rollback closes the connection, which is all we need
+	sn.tx = nil
+	return time.Since(sn.opened)
 }
 
 // sqlVersion numbers the snapshot by the transactions that it sees finished. For
@@ -94,6 +103,7 @@ func (sn *Snapshot) open(ctx context.Context) error {
 	if sn.tx != nil {
 		return nil
 	}
+	sn.opened = time.Now()
 	_, err := sn.repeat(ctx, "open snapshot", func() error {
 		var batch pgx.Batch
 		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -117,16 +127,16 @@ type part[K comparable, V any] map[K]map[chat.ConversationID]V
 
 // loadPart answers a part of conversation id. If it was not loaded yet, load
 // is called for the conversations of the page that id was handed out with.
-func loadPart[K comparable, V any](ctx context.Context, sn *Snapshot, p *part[K, V], key K, id chat.ConversationID,
+func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V], key K, id chat.ConversationID,
 	load func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]V, error)) (v V, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
 		loaded, ok := (*p)[key]
 		if ok {
 			if v, ok = loaded[id]; ok {
 				return nil
 			}
 		}
-		page, ok := sn.pages[id]
+		page, ok := vw.pages[id]
 		if !ok {
 			page = []chat.ConversationID{id}
 		}
@@ -151,19 +161,19 @@ func loadPart[K comparable, V any](ctx context.Context, sn *Snapshot, p *part[K,
 }
 
 // remember notes the page that conversations are handed out with.
-func (sn *Snapshot) remember(page []*chat.Conversation) {
-	if sn.pages == nil {
-		sn.pages = map[chat.ConversationID][]chat.ConversationID{}
-		sn.rows = map[chat.ConversationID]*chat.Conversation{}
+func (vw *View) remember(page []*chat.Conversation) {
+	if vw.pages == nil {
+		vw.pages = map[chat.ConversationID][]chat.ConversationID{}
+		vw.rows = map[chat.ConversationID]*chat.Conversation{}
 	}
 	ids := make([]chat.ConversationID, len(page))
 	for i, c := range page {
 		ids[i] = c.ID
 	}
 	for _, c := range page {
-		if len(sn.pages[c.ID]) <= len(ids) {
-			sn.pages[c.ID] = ids
+		if len(vw.pages[c.ID]) <= len(ids) {
+			vw.pages[c.ID] = ids
 		}
-		sn.rows[c.ID] = c
+		vw.rows[c.ID] = c
 	}
 }

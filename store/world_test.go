@@ -100,9 +100,9 @@ func (w *world) ack(device chat.DeviceID, epoch int32, conv chat.ConversationID,
 // see reads a conversation as a user on a device sees it; nil if they cannot.
 func (w *world) see(user chat.UserID, device chat.DeviceID, conv chat.ConversationID) *chat.Conversation {
 	w.t.Helper()
-	sn := w.Snapshot(store.Viewer{User: user, Device: device})
+	sn, vw := w.view(user, device)
 	defer sn.Close()
-	c, err := sn.Conversation(w.ctx, conv)
+	c, err := vw.Conversation(w.ctx, conv)
 	w.must(err)
 	return c
 }
@@ -114,9 +114,9 @@ func (w *world) unread(user chat.UserID, conv chat.ConversationID) int64 {
 
 func (w *world) badge(user chat.UserID) *chat.Badge {
 	w.t.Helper()
-	sn := w.Snapshot(store.Viewer{User: user})
+	sn, vw := w.view(user, "")
 	defer sn.Close()
-	b, err := sn.Badge(w.ctx)
+	b, err := vw.Badge(w.ctx)
 	w.must(err)
 	return b
 }
@@ -124,13 +124,13 @@ func (w *world) badge(user chat.UserID) *chat.Badge {
 // inbox reads all present conversations of a user, page by page.
 func (w *world) inbox(user chat.UserID, r store.InboxRange) (all []*chat.Conversation) {
 	w.t.Helper()
-	sn := w.Snapshot(store.Viewer{User: user})
+	sn, vw := w.view(user, "")
 	defer sn.Close()
 	if r.First == 0 {
 		r.First = chat.MaxPage
 	}
 	for {
-		page, err := sn.Inbox(w.ctx, r)
+		page, err := vw.Inbox(w.ctx, r)
 		w.must(err)
 		all = append(all, page.Conversations...)
 		if !page.More {
@@ -139,4 +139,10 @@ func (w *world) inbox(user chat.UserID, r store.InboxRange) (all []*chat.Convers
 		last := all[len(all)-1]
 		r.After = &store.InboxKey{Activity: last.LastActivityAt.Time, ID: last.ID}
 	}
+}
+
+// view opens a snapshot; the caller closes it.
+func (w *world) view(user chat.UserID, device chat.DeviceID) (*store.Snapshot, *store.View) {
+	sn := w.Snapshot()
+	return sn, sn.View(store.Viewer{User: user, Device: device})
 }

@@ -1,0 +1,52 @@
+// Package hint wakes sessions up. A hint says "look here"; a query says what is
+// true. Nothing depends on a hint arriving, hints may be merged, repeated and
+// overtake each other, and whoever may have missed one is told to look at
+// everything (RESYNC).
+//
+// The way of a hint: after a commit the caller gives it to [Relay.Tell], which
+// never blocks. The relay delivers it to this process's [Hub] and sends it over
+// the [Bus] to the hubs of the others. The hub finds the sessions it concerns
+// and puts it into their mailboxes, which merge. Each subscription empties its
+// [Mailbox] at its own speed.
+package hint
+
+import "tidemark/chat"
+
+// Reason says what happened.
+type Reason string
+
+// The reasons. Resync is never told, only found in a mailbox; Credential never
+// reaches a mailbox: it ends sessions.
+const (
+	Message    Reason = "MESSAGE"
+	Recall     Reason = "RECALL"
+	Read       Reason = "READ"
+	Membership Reason = "MEMBERSHIP"
+	Credential Reason = "CREDENTIAL"
+	Resync     Reason = "RESYNC"
+)
+
+// Hint is one thing that happened in one conversation, or to one user.
+type Hint struct {
+	Reason       Reason              `json:"r"`
+	Conversation chat.ConversationID `json:"c,omitempty"`
+	// User is whose position moved (Read) or whose credential changed (Credential).
+	User chat.UserID `json:"u,omitempty"`
+	// Position, Revision and Device are the read position after it moved, and the
+	// device that moved it. Only Read has them.
+	Position chat.Seq      `json:"s,omitempty"`
+	Revision int32         `json:"v,omitempty"`
+	Device   chat.DeviceID `json:"d,omitempty"`
+	// Joined and Left name the users of a Membership hint: routes change with them.
+	Joined []chat.UserID `json:"j,omitempty"`
+	Left   []chat.UserID `json:"l,omitempty"`
+	// Origin is the session that caused it, which needs no hint.
+	Origin Origin `json:"o,omitzero"`
+}
+
+// Origin names a session of a user. Both must match, so that nobody can silence
+// the session of somebody else.
+type Origin struct {
+	User    chat.UserID `json:"u,omitempty"`
+	Session string      `json:"s,omitempty"`
+}

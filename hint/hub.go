@@ -1,0 +1,366 @@
+package hint
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"tidemark/chat"
+)
+
+// Routes is what the database knows about a user's sessions.
+type Routes struct {
+	// Conversations are those that the user is a member of now.
+	Conversations []chat.ConversationID
+	// Credentials are those of the user's devices that are still good.
+	Credentials map[chat.DeviceID]string
+}
+
+// Loader reads a user's routes. It may be called from several goroutines.
+type Loader func(ctx context.Context, user chat.UserID) (Routes, error)
+
+// Topic selects which hints a subscription wants.
+type Topic int
+
+const (
+	// Reads are moves of the user's own read positions.
+	Reads Topic = iota
+	// Inbox is everything that can change the user's list or badge.
+	Inbox
+)
+
+// Hub knows the sessions of this process and which hints concern them. Routing
+// goes user → conversations; it is loaded when a user's first session opens,
+// kept by membership hints, and read again whenever it is in doubt.
+//
+// Nothing that calls the hub waits for a session: mailboxes do not block.
+type Hub struct {
+	load Loader
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	people map[chat.UserID]*person
+	rooms  map[chat.ConversationID]map[*person]struct{}
+	dirty  map[*person]struct{} // whose routes are to be read again
+	wake   chan struct{}        // holds a token while dirty is not empty
+	closed bool
+}
+
+// person is a user with at least one session here.
+type person struct {
+	user     chat.UserID
+	sessions map[*Session]struct{}
+	rooms    map[chat.ConversationID]struct{}
+	// generation counts what made the routes doubtful. Routes that were loaded
+	// under an older one are not used.
+	generation int
+	// resync says that hints may have been missed: told once the routes are read again.
+	resync bool
+}
+
+// Session is one connection of a device.
+type Session struct {
+	ID         string
+	User       chat.UserID
+	Device     chat.DeviceID
+	Credential string
+	// End is called, once or more, when the session's credential has ended. It
+	// must not block.
+	End func()
+
+	hub       *Hub
+	mailboxes map[*Mailbox]Topic
+}
+
+// NewHub makes a hub that reads routes by load. [Hub.Run] must run for its
+// sessions to be kept up to date.
+func NewHub(load Loader, log *slog.Logger) *Hub {
+	return &Hub{load: load, log: log, wake: make(chan struct{}, 1),
+		people: map[chat.UserID]*person{}, rooms: map[chat.ConversationID]map[*person]struct{}{}, dirty: map[*person]struct{}{}}
+}
+
+// Open registers a session and reads its user's routes. A credential that ended
+// between its check and now is UNAUTHENTICATED. The caller must [Session.Close] it.
+func (h *Hub) Open(ctx context.Context, s Session) (*Session, error) {
+	s.hub, s.mailboxes = h, map[*Mailbox]Topic{}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, ErrClosed
+	}
+	p := h.people[s.User]
+	if p == nil {
+		p = &person{user: s.User, sessions: map[*Session]struct{}{}, rooms: map[chat.ConversationID]struct{}{}}
+		h.people[s.User] = p
+	}
+	p.sessions[&s] = struct{}{}
+	h.mu.Unlock()
+	routes, err := h.refresh(ctx, p)
+	if err == nil && routes.Credentials[s.Device] != s.Credential {
+		err = chat.ErrUnauthenticated()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &s, nil
+}
+
+// Subscribe adds a mailbox for a topic to the session. Its first event is a
+// Resync. The caller must [Session.Unsubscribe] it.
+func (s *Session) Subscribe(t Topic) (*Mailbox, error) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	if s.hub.closed {
+		return nil, ErrClosed
+	}
+	m := newMailbox()
+	s.mailboxes[m] = t
+	return m, nil
+}
+
+// Unsubscribe forgets a mailbox.
+func (s *Session) Unsubscribe(m *Mailbox) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	delete(s.mailboxes, m)
+}
+
+// Close forgets the session.
+func (s *Session) Close() {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.people[s.User]
+	if p == nil {
+		return
+	}
+	delete(p.sessions, s)
+	if len(p.sessions) == 0 {
+		for c := range p.rooms {
+			h.leaveRoom(p, c)
+		}
+		delete(h.people, s.User)
+		delete(h.dirty, p)
+	}
+}
+
+// refresh reads a person's routes until nothing made them doubtful meanwhile.
+func (h *Hub) refresh(ctx context.Context, p *person) (Routes, error) {
+	for {
+		h.mu.Lock()
+		generation := p.generation
+		h.mu.Unlock()
+		routes, err := h.load(ctx, p.user)
+		if err != nil {
+			return Routes{}, err
+		}
+		if h.apply(p, routes, generation) {
+			return routes, nil
+		}
+	}
+}
+
+// apply makes routes a person's, unless they were read before the newest doubt.
+// Sessions whose credential has ended are ended. A conversation that was not
+// known before may have sent hints past us, so that it is hinted now.
+func (h *Hub) apply(p *person, routes Routes, generation int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p.generation != generation {
+		return false
+	}
+	if len(p.sessions) == 0 {
+		return true
+	}
+	now := make(map[chat.ConversationID]struct{}, len(routes.Conversations))
+	for _, c := range routes.Conversations {
+		now[c] = struct{}{}
+		if _, known := p.rooms[c]; !known {
+			h.enterRoom(p, c)
+			p.put(Hint{Reason: Membership, Conversation: c})
+		}
+	}
+	for c := range p.rooms {
+		if _, still := now[c]; !still {
+			h.leaveRoom(p, c)
+		}
+	}
+	for s := range p.sessions {
+		if routes.Credentials[s.Device] != s.Credential {
+			s.End()
+		}
+	}
+	if p.resync {
+		p.resync = false
+		for s := range p.sessions {
+			for m := range s.mailboxes {
+				m.putResync()
+			}
+		}
+	}
+	return true
+}
+
+func (h *Hub) enterRoom(p *person, c chat.ConversationID) {
+	p.rooms[c] = struct{}{}
+	room := h.rooms[c]
+	if room == nil {
+		room = map[*person]struct{}{}
+		h.rooms[c] = room
+	}
+	room[p] = struct{}{}
+}
+
+func (h *Hub) leaveRoom(p *person, c chat.ConversationID) {
+	delete(p.rooms, c)
+	delete(h.rooms[c], p)
+	if len(h.rooms[c]) == 0 {
+		delete(h.rooms, c)
+	}
+}
+
+// put gives a hint to every mailbox of the person that wants it, but not to the
+// session that caused it.
+func (p *person) put(h Hint) {
+	for s := range p.sessions {
+		if h.Origin.Session == s.ID && h.Origin.User == s.User {
+			continue
+		}
+		for m, topic := range s.mailboxes {
+			if topic == Inbox || h.Reason == Read {
+				m.put(h)
+			}
+		}
+	}
+}
+
+// Deliver hands hints to the sessions that they concern. It does not block.
+func (h *Hub) Deliver(hints []Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, hint := range hints {
+		switch hint.Reason {
+		case Read:
+			if p := h.people[hint.User]; p != nil {
+				p.put(hint)
+			}
+		case Credential:
+			if p := h.people[hint.User]; p != nil {
+				h.doubt(p)
+			}
+		case Membership:
+			h.deliverMembership(hint)
+		default:
+			for p := range h.rooms[hint.Conversation] {
+				p.put(hint)
+			}
+		}
+	}
+}
+
+// deliverMembership tells the members, those who left included, and changes
+// routes at once: who joined must not miss the next message, who left must not
+// hear of it. Hints may overtake each other, so that the truth is read afterwards.
+func (h *Hub) deliverMembership(hint Hint) {
+	for _, u := range hint.Joined {
+		if p := h.people[u]; p != nil {
+			h.enterRoom(p, hint.Conversation)
+			h.doubt(p)
+		}
+	}
+	for p := range h.rooms[hint.Conversation] {
+		p.put(hint)
+	}
+	for _, u := range hint.Left {
+		p := h.people[u]
+		if p == nil {
+			continue
+		}
+		if _, present := p.rooms[hint.Conversation]; !present {
+			p.put(hint)
+		}
+		h.leaveRoom(p, hint.Conversation)
+		h.doubt(p)
+	}
+}
+
+// doubt has a person's routes read again.
+func (h *Hub) doubt(p *person) {
+	p.generation++
+	h.dirty[p] = struct{}{}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ResyncAll says that hints may have been missed: every user's routes are read
+// again, one after the other, and each is then told to look at everything.
+func (h *Hub) ResyncAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.people {
+		p.resync = true
+		h.doubt(p)
+	}
+}
+
+// Run reads doubtful routes again until ctx ends.
+func (h *Hub) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.wake:
+		}
+		for p := h.nextDirty(); p != nil && ctx.Err() == nil; p = h.nextDirty() {
+			if _, err := h.refresh(ctx, p); err != nil {
+				h.retryLater(ctx, p, err)
+			}
+		}
+	}
+}
+
+func (h *Hub) nextDirty() *person {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for p := range h.dirty {
+		delete(h.dirty, p)
+		return p
+	}
+	return nil
+}
+
+// retryLater puts a person back after a pause: the database did not answer.
+func (h *Hub) retryLater(ctx context.Context, p *person, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	h.log.Warn("reading routes failed, trying again", "error", err.Error())
+	select {
+	case <-ctx.Done():
+	case <-time.After(250 * time.Millisecond):
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(p.sessions) > 0 {
+		h.doubt(p)
+	}
+}
+
+// Close ends every mailbox, so that subscriptions complete, and refuses new
+// sessions.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for _, p := range h.people {
+		for s := range p.sessions {
+			for m := range s.mailboxes {
+				m.close()
+			}
+		}
+	}
+}

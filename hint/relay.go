@@ -1,0 +1,236 @@
+package hint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// HelloEvery is how often a process says that it lives and how many messages it
+// has sent. After three periods of silence it counts as gone.
+const HelloEvery = 2 * time.Second
+
+const (
+	silence = 3 * HelloEvery
+	// maxQueue is how many hints may wait for the bus. More are dropped, and the
+	// other processes are told to look at everything.
+	maxQueue = 10_000
+)
+
+// Relay joins the hub of this process with those of the others. Each message
+// carries the process and a running number; whoever sees a gap, or a peer
+// vanish, or does not hear itself, resyncs its own sessions.
+type Relay struct {
+	hub     *Hub
+	bus     Bus
+	log     *slog.Logger
+	process string
+
+	mu       sync.Mutex
+	queue    []Hint
+	overflow bool
+	wake     chan struct{}
+	peers    map[string]*peer
+	heard    time.Time // when our own hello last came back
+	deaf     bool      // our own hello is overdue, and that was acted on
+}
+
+type peer struct {
+	last  int64
+	heard time.Time
+}
+
+// message is what travels on the bus.
+type message struct {
+	Process string `json:"p"`
+	Number  int64  `json:"n"`
+	Hints   []Hint `json:"h,omitempty"`
+	// Lost says that the sender dropped hints.
+	Lost bool `json:"lost,omitempty"`
+	// Bye says that the sender ends and sends no more.
+	Bye bool `json:"bye,omitempty"`
+}
+
+// NewRelay makes a relay; [Relay.Run] must run for hints to leave the process.
+func NewRelay(hub *Hub, bus Bus, log *slog.Logger) *Relay {
+	return &Relay{hub: hub, bus: bus, log: log, process: rand.Text(), wake: make(chan struct{}, 1), peers: map[string]*peer{}}
+}
+
+// Tell delivers hints to this process's sessions and queues them for the other
+// processes. It is called after the commit and never blocks.
+func (r *Relay) Tell(hints ...Hint) {
+	if len(hints) == 0 {
+		return
+	}
+	r.hub.Deliver(hints)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue)+len(hints) > maxQueue {
+		r.queue, r.overflow = nil, true
+	} else {
+		r.queue = append(r.queue, hints...)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Healthy reports whether hints travel: our own hello came back lately.
+func (r *Relay) Healthy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.heard) < silence
+}
+
+// Run listens and publishes until ctx ends, then says goodbye.
+func (r *Relay) Run(ctx context.Context) {
+	var listening sync.WaitGroup
+	listening.Go(func() { r.bus.Listen(ctx, r.connected, r.receive) })
+	r.publish(ctx)
+	listening.Wait()
+}
+
+// publish is the only caller of the bus's Publish. A message that failed has
+// used up its number, so that the others see a gap once we are back.
+func (r *Relay) publish(ctx context.Context) {
+	hello := time.NewTicker(HelloEvery)
+	defer hello.Stop()
+	number := int64(0)
+	send := func(ctx context.Context, m message) {
+		ctx, cancel := context.WithTimeout(ctx, silence)
+		defer cancel()
+		m.Process, m.Number = r.process, number
+		payload, err := json.Marshal(m)
+		if err == nil {
+			err = r.bus.Publish(ctx, payload)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("publishing hints failed; other processes will resync", "error", err.Error())
+		}
+	}
+	send(ctx, message{})
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			send(last, message{Bye: true})
+			return
+		case <-hello.C:
+			send(ctx, message{})
+			r.checkSilence(time.Now())
+		case <-r.wake:
+			hints, lost := r.takeQueue()
+			if lost {
+				number++
+				send(ctx, message{Lost: true})
+			}
+			for len(hints) > 0 {
+				n := fitting(hints, r.bus.MaxPayload())
+				number++
+				send(ctx, message{Hints: hints[:n]})
+				hints = hints[n:]
+			}
+		}
+	}
+}
+
+func (r *Relay) takeQueue() (hints []Hint, lost bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hints, lost = r.queue, r.overflow
+	r.queue, r.overflow = nil, false
+	return hints, lost
+}
+
+// fitting is how many of the hints fit into one payload. The users of a big
+// membership hint are split before it comes here, so that at least one fits.
+func fitting(hints []Hint, max int) int {
+	const envelope = 120 // process, number and punctuation
+	size := envelope
+	for i, h := range hints {
+		b, err := json.Marshal(h)
+		if err != nil {
+			panic(err) // strings and numbers always marshal
+		}
+		if size += len(b) + 1; size > max && i > 0 {
+			return i
+		}
+	}
+	return len(hints)
+}
+
+// connected is called when the bus begins to hear: all that was said before is
+// lost to us.
+func (r *Relay) connected() {
+	r.mu.Lock()
+	clear(r.peers)
+	r.mu.Unlock()
+	r.hub.ResyncAll()
+}
+
+// receive handles one payload of the bus.
+func (r *Relay) receive(payload []byte) {
+	var m message
+	if err := json.Unmarshal(payload, &m); err != nil {
+		r.log.Warn("a payload on the bus cannot be read; resyncing", "error", err.Error())
+		r.hub.ResyncAll()
+		return
+	}
+	if m.Process == r.process {
+		r.mu.Lock()
+		r.heard, r.deaf = time.Now(), false
+		r.mu.Unlock()
+		return
+	}
+	if r.missed(m) {
+		r.hub.ResyncAll()
+	}
+	r.hub.Deliver(m.Hints)
+}
+
+// missed notes a peer's message and tells whether one before it is missing. A
+// hello repeats the number of the last message.
+func (r *Relay) missed(m message) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.peers[m.Process]
+	if m.Bye {
+		delete(r.peers, m.Process)
+		return p != nil && m.Number != p.last
+	}
+	if p == nil {
+		r.peers[m.Process] = &peer{last: m.Number, heard: time.Now()}
+		return m.Lost
+	}
+	expected := p.last
+	if len(m.Hints) > 0 || m.Lost {
+		expected++
+	}
+	p.last, p.heard = m.Number, time.Now()
+	return m.Lost || m.Number != expected
+}
+
+// checkSilence resyncs once for each peer that vanished without goodbye, and
+// once each time we stop hearing ourselves.
+func (r *Relay) checkSilence(now time.Time) {
+	r.mu.Lock()
+	lost := false
+	for id, p := range r.peers {
+		if now.Sub(p.heard) > silence {
+			delete(r.peers, id)
+			lost = true
+		}
+	}
+	if now.Sub(r.heard) > silence && !r.deaf {
+		r.deaf, lost = true, true
+	}
+	r.mu.Unlock()
+	if lost {
+		r.hub.ResyncAll()
+	}
+}

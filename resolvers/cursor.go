@@ -1,0 +1,92 @@
+package resolvers
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"tidemark/chat"
+	"tidemark/store"
+)
+
+// cursor is the key of a row in a list. It names its list, so that one from
+// another list is refused instead of misread. Clients must not look into it.
+type cursor struct {
+	List string `json:"l"`
+	// Micros is the activity of a conversation in microseconds since 1970.
+	Micros int64  `json:"t,omitempty"`
+	ID     string `json:"i"`
+}
+
+func (c cursor) String() string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and a number always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// maxCursor is the largest cursor of ours in bytes, generously.
+const maxCursor = 4 << 10
+
+// parseCursor reads a cursor of this list; nil for none.
+func parseCursor(text *string, list string) (*cursor, error) {
+	if text == nil {
+		return nil, nil
+	}
+	bad := chat.BadInput("after", "after is not a cursor of this list. Pass an endCursor that the same list answered.")
+	if len(*text) > maxCursor {
+		return nil, bad
+	}
+	b, err := base64.RawURLEncoding.DecodeString(*text)
+	if err != nil {
+		return nil, bad
+	}
+	var c cursor
+	if json.Unmarshal(b, &c) != nil || c.List != list || chat.CheckID("after", c.ID) != nil {
+		return nil, bad
+	}
+	return &c, nil
+}
+
+// inboxList names the list that a filter selects.
+func inboxList(r store.InboxRange) string {
+	list := "inbox"
+	if r.Left {
+		list = "left"
+	}
+	switch {
+	case r.Unread == nil:
+		return list
+	case *r.Unread:
+		return list + "+unread"
+	}
+	return list + "-unread"
+}
+
+func inboxCursor(c *chat.Conversation, r store.InboxRange) string {
+	return cursor{List: inboxList(r), Micros: c.LastActivityAt.UnixMicro(), ID: string(c.ID)}.String()
+}
+
+func parseInboxCursor(text *string, r store.InboxRange) (*store.InboxKey, error) {
+	c, err := parseCursor(text, inboxList(r))
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return &store.InboxKey{Activity: time.UnixMicro(c.Micros), ID: chat.ConversationID(c.ID)}, nil
+}
+
+func memberList(conv chat.ConversationID) string { return "members of " + string(conv) }
+
+func memberCursor(conv chat.ConversationID, user chat.UserID) string {
+	return cursor{List: memberList(conv), ID: string(user)}.String()
+}
+
+// parseMemberCursor answers the id to start behind; empty for the front.
+func parseMemberCursor(text *string, conv chat.ConversationID) (chat.UserID, error) {
+	c, err := parseCursor(text, memberList(conv))
+	if c == nil || err != nil {
+		return "", err
+	}
+	return chat.UserID(c.ID), nil
+}

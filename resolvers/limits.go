@@ -1,0 +1,127 @@
+package resolvers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"tidemark/chat"
+	"tidemark/graph"
+)
+
+// Limits of one operation. Long lists travel as variables, which have no tokens.
+const (
+	maxTokens     = 1_000
+	maxDepth      = 15
+	maxFields     = 500
+	maxRootFields = 20
+	maxComplexity = 50_000
+)
+
+// operationLimit refuses operations that are too deep or too wide before
+// anything walks them in full: each fragment is measured once, however often it
+// is spread, so that a bomb of nested fragments costs its own length.
+type operationLimit struct{}
+
+func (operationLimit) ExtensionName() string                          { return "OperationLimit" }
+func (operationLimit) Validate(schema graphql.ExecutableSchema) error { return nil }
+
+func (operationLimit) MutateOperationContext(_ context.Context, opCtx *graphql.OperationContext) *gqlerror.Error {
+	m := measure{doc: opCtx.Doc, fragments: map[string]size{}}
+	total := m.selections(opCtx.Operation.SelectionSet)
+	switch {
+	case opCtx.Operation.Operation == ast.Subscription && total.roots != 1:
+		err := gqlerror.Errorf("a subscription must select exactly one field")
+		errcode.Set(err, errcode.ValidationFailed)
+		return err
+	case total.roots > maxRootFields:
+		return tooComplex(fmt.Sprintf("The operation selects more than %d root fields. Ask for less at a time.", maxRootFields))
+	case total.depth > maxDepth:
+		return tooComplex(fmt.Sprintf("The operation is more than %d fields deep. Ask for less at a time.", maxDepth))
+	case total.fields > maxFields:
+		return tooComplex(fmt.Sprintf("The operation selects more than %d fields. Ask for less at a time.", maxFields))
+	}
+	return nil
+}
+
+func tooComplex(message string) *gqlerror.Error {
+	err := gqlerror.Wrap(&chat.Error{Code: chat.TooComplex, Message: message})
+	errcode.Set(err, string(chat.TooComplex))
+	return err
+}
+
+// size is what a selection set expands to. Fields saturate, so that doubling
+// fragments cannot overflow.
+type size struct{ roots, fields, depth int }
+
+type measure struct {
+	doc       *ast.QueryDocument
+	fragments map[string]size
+}
+
+func (m *measure) selections(set ast.SelectionSet) (total size) {
+	for _, sel := range set {
+		var s size
+		switch sel := sel.(type) {
+		case *ast.Field:
+			if sel.Name == "__schema" || sel.Name == "__type" {
+				s = size{roots: 1, fields: 1, depth: 1} // has a depth rule of its own
+				break
+			}
+			s = m.selections(sel.SelectionSet)
+			s = size{roots: 1, fields: s.fields + 1, depth: s.depth + 1}
+		case *ast.InlineFragment:
+			s = m.selections(sel.SelectionSet)
+		case *ast.FragmentSpread:
+			s = m.fragment(sel.Name)
+		}
+		total.roots = min(total.roots+s.roots, maxRootFields+1)
+		total.fields = min(total.fields+s.fields, maxFields+1)
+		total.depth = max(total.depth, s.depth)
+	}
+	return total
+}
+
+func (m *measure) fragment(name string) size {
+	if s, ok := m.fragments[name]; ok {
+		return s
+	}
+	var s size
+	if f := m.doc.Fragments.ForName(name); f != nil {
+		s = m.selections(f.SelectionSet)
+	}
+	m.fragments[name] = s
+	return s
+}
+
+// complexity weighs lists by the size of the page that is asked for.
+func complexity(c *graph.ComplexityRoot) {
+	c.Query.Conversations = func(child int, first *int32, _ *string, _ *graph.ConversationFilter) int {
+		return 1 + child*pageSize(first, 20)
+	}
+	c.Conversation.Events = func(child int, _ *chat.Seq, first *int32, _ *chat.Seq, last *int32) int {
+		if first == nil {
+			first = last
+		}
+		return 1 + child*pageSize(first, 50)
+	}
+	c.Conversation.Members = func(child int, first *int32, _ *string) int {
+		return 1 + child*pageSize(first, 50)
+	}
+}
+
+// pageSize counts a page that will be refused as the largest one, so that a
+// negative number cannot pay for another field.
+func pageSize(n *int32, fallback int) int {
+	switch {
+	case n == nil:
+		return fallback
+	case *n < 0 || *n > chat.MaxPage:
+		return chat.MaxPage
+	}
+	return int(*n)
+}

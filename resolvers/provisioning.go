@@ -1,0 +1,101 @@
+package resolvers
+
+import (
+	"context"
+	"crypto/rand"
+
+	"tidemark/chat"
+	"tidemark/graph"
+	"tidemark/hint"
+	"tidemark/store"
+)
+
+func (m mutation) PutUser(ctx context.Context, in graph.PutUserInput) (*graph.PutUserPayload, error) {
+	id, err := userID("id", in.ID)
+	if err != nil {
+		return nil, err
+	}
+	name, rename := in.Name.ValueOK()
+	if err := checkOptionalName("name", name); err != nil {
+		return nil, err
+	}
+	u, err := m.store.PutUser(ctx, id, name, rename)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.PutUserPayload{User: u}, nil
+}
+
+func (m mutation) CreateConversation(ctx context.Context, in graph.CreateConversationInput) (*graph.ConversationRefPayload, error) {
+	name := "c-" + rand.Text()
+	if in.ID != nil {
+		name = *in.ID
+	}
+	id, err := conversationID("id", name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOptionalName("title", in.Title); err != nil {
+		return nil, err
+	}
+	members, err := userIDs("memberIds", in.MemberIds)
+	if err != nil {
+		return nil, err
+	}
+	id, created, err := m.store.CreateConversation(ctx, store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members})
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Joined: members})
+	}
+	return m.refPayload(ctx, id)
+}
+
+func (m mutation) AddMembers(ctx context.Context, in graph.AddMembersInput) (*graph.ConversationRefPayload, error) {
+	id, users, err := membersOf(in.ConversationID, in.UserIds)
+	if err != nil {
+		return nil, err
+	}
+	history := chat.HistoryMembership
+	if in.History != nil {
+		history = *in.History
+	}
+	added, err := m.store.AddMembers(ctx, id, users, history)
+	if err != nil {
+		return nil, err
+	}
+	if len(added) > 0 {
+		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Joined: added})
+	}
+	return m.refPayload(ctx, id)
+}
+
+func (m mutation) RemoveMembers(ctx context.Context, in graph.RemoveMembersInput) (*graph.ConversationRefPayload, error) {
+	id, users, err := membersOf(in.ConversationID, in.UserIds)
+	if err != nil {
+		return nil, err
+	}
+	removed, err := m.store.RemoveMembers(ctx, id, users)
+	if err != nil {
+		return nil, err
+	}
+	if len(removed) > 0 {
+		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Left: removed})
+	}
+	return m.refPayload(ctx, id)
+}
+
+func membersOf(conv string, users []string) (chat.ConversationID, []chat.UserID, error) {
+	id, err := conversationID("conversationId", conv)
+	if err != nil {
+		return "", nil, err
+	}
+	list, err := userIDs("userIds", users)
+	return id, list, err
+}
+
+func (mutation) refPayload(ctx context.Context, id chat.ConversationID) (*graph.ConversationRefPayload, error) {
+	ref, err := snapshotOf(ctx).Ref(ctx, id)
+	return &graph.ConversationRefPayload{Conversation: ref}, err
+}

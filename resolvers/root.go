@@ -1,0 +1,28 @@
+package resolvers
+
+import "tidemark/graph"
+
+// root names the resolver of each type; their methods stand in the files of
+// their nouns.
+type root struct{ s *Server }
+
+var _ graph.ResolverRoot = (*root)(nil)
+
+func (r *root) Query() graph.QueryResolver               { return query{r.s} }
+func (r *root) Mutation() graph.MutationResolver         { return mutation{r.s} }
+func (r *root) Subscription() graph.SubscriptionResolver { return subscription{r.s} }
+
+func (r *root) Viewer() graph.ViewerResolver             { return viewerFields{} }
+func (r *root) Conversation() graph.ConversationResolver { return conversationFields{} }
+func (r *root) ConversationConnection() graph.ConversationConnectionResolver {
+	return connectionFields{}
+}
+func (r *root) ReadPayload() graph.ReadPayloadResolver { return readPayloadFields{} }
+func (r *root) ConversationPayload() graph.ConversationPayloadResolver {
+	return conversationPayloadFields{}
+}
+func (r *root) ReadChanged() graph.ReadChangedResolver   { return readChangedFields{} }
+func (r *root) InboxChanged() graph.InboxChangedResolver { return inboxChangedFields{} }
+
+// mutation has its methods in reading.go, talking.go, devices.go and provisioning.go.
+type mutation struct{ *Server }

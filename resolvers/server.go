@@ -1,0 +1,268 @@
+// Package resolvers is the edge: GraphQL in, one call of the store, GraphQL out.
+// It knows transports, credentials, limits and error codes; it knows no rule and
+// no SQL.
+package resolvers
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"tidemark/chat"
+	"tidemark/graph"
+	"tidemark/hint"
+	"tidemark/store"
+	"tidemark/web"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	Store *store.Store
+	Hub   *hint.Hub
+	Relay *hint.Relay
+	Log   *slog.Logger
+	// ServiceKey is the credential of the application's back end; empty: nobody has it.
+	ServiceKey string
+	// Introspection answers questions about the schema, and suggests names in errors.
+	Introspection bool
+	// Playground serves GraphiQL at /playground with these tabs; nil does not.
+	Playground []web.Tab
+	// Origins are host patterns of web pages that may open sockets, besides the
+	// server's own host.
+	Origins []string
+}
+
+// Server answers GraphQL over HTTP, WebSocket and server-sent events.
+type Server struct {
+	store      *store.Store
+	hub        *hint.Hub
+	relay      *hint.Relay
+	log        *slog.Logger
+	serviceKey *[sha256.Size]byte
+	origins    []string
+	graphql    *handler.Server
+	mux        *http.ServeMux
+
+	sockets sockets
+	// running counts what outlives its HTTP handler: operations on sockets and
+	// the goroutines that feed subscriptions.
+	running group
+}
+
+// requestTimeout is how long a query or a mutation may take.
+const requestTimeout = 10 * time.Second
+
+// New wires a server.
+func New(c Config) *Server {
+	s := &Server{store: c.Store, hub: c.Hub, relay: c.Relay, log: c.Log, serviceKey: hashServiceKey(c.ServiceKey), origins: c.Origins}
+	s.graphql = s.newGraphQL(c)
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("/graphql", s.serveGraphQL)
+	s.mux.HandleFunc("GET /healthz", s.healthz)
+	s.mux.HandleFunc("GET /readyz", s.readyz)
+	if c.Playground != nil {
+		web.Register(s.mux, "/graphql", c.Playground)
+	}
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Server) newGraphQL(c Config) *handler.Server {
+	config := graph.Config{Resolvers: &root{s}}
+	config.Directives.Service = func(ctx context.Context, _ any, next graphql.Resolver) (any, error) {
+		if err := requireService(ctx); err != nil {
+			return nil, err
+		}
+		return next(ctx)
+	}
+	complexity(&config.Complexity)
+
+	g := handler.New(graph.NewExecutableSchema(config))
+	readLimit := int64(maxBody)
+	g.AddTransport(transport.Websocket{
+		Implementation:   acceptedSocket{},
+		InitFunc:         s.openSession,
+		PingPongInterval: pingInterval,
+		PayloadReadLimit: &readLimit,
+	})
+	g.AddTransport(transport.SSE{KeepAlivePingInterval: pingInterval})
+	g.AddTransport(httpTransport{})
+
+	g.SetQueryCache(lru.New[*ast.QueryDocument](500))
+	g.SetParserTokenLimit(maxTokens)
+	g.SetDisableSuggestion(!c.Introspection)
+	g.SetErrorPresenter(present)
+	g.SetRecoverFunc(s.recovered)
+	g.Use(operationLimit{}) // before the complexity limit, whose walk it keeps short
+	g.Use(extension.FixedComplexityLimit(maxComplexity))
+	if c.Introspection {
+		g.Use(extension.Introspection{})
+	}
+	g.AroundOperations(s.aroundOperation)
+	g.AroundRootFields(s.aroundRootField)
+	g.AroundResponses(s.aroundResponse)
+	return g
+}
+
+// serveGraphQL serves the one endpoint: sockets, streams and plain requests.
+func (s *Server) serveGraphQL(w http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(withFailures(r.Context()))
+	switch {
+	case r.Header.Get("Upgrade") != "":
+		s.serveSocket(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodPost:
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "Send GraphQL requests with POST.", http.StatusMethodNotAllowed)
+	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+		if r.Method != http.MethodPost {
+			http.Error(w, "Open a stream with POST and a JSON body.", http.StatusMethodNotAllowed)
+			return
+		}
+		g := guard(w)
+		defer g.finish()
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		s.graphql.ServeHTTP(g, r.WithContext(s.identifyRequest(r)))
+	default:
+		s.graphql.ServeHTTP(w, r.WithContext(s.identifyRequest(r)))
+	}
+}
+
+// serveSocket serves one WebSocket from its upgrade to its end.
+func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
+	if !s.running.enter() {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "The server is shutting down.", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.running.leave()
+	socket := acceptSocket(w, r, s.origins)
+	if socket == nil {
+		return
+	}
+	c := &caller{err: chat.ErrUnauthenticated()}
+	ctx, cancel := context.WithCancel(withCaller(context.WithValue(r.Context(), socketKey{}, socket), c))
+	defer cancel()
+	socket.end = func(code int, reason string) {
+		socket.endWith(code, reason)
+		cancel()
+	}
+	s.sockets.add(socket)
+	defer func() {
+		s.sockets.remove(socket)
+		if c.session != nil {
+			c.session.Close()
+		}
+		_ = socket.Close()
+	}()
+	s.graphql.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// openSession answers connection_init: it identifies the caller, registers the
+// session, and tells its id. A bad credential closes with 4403.
+func (s *Server) openSession(ctx context.Context, init transport.InitPayload) (context.Context, *transport.InitPayload, error) {
+	socket := socketOf(ctx)
+	refuse := func(code int, reason string, err error) (context.Context, *transport.InitPayload, error) {
+		socket.endWith(code, reason)
+		return ctx, nil, err
+	}
+	found := s.identify(ctx, init.Authorization())
+	if found.err == nil && found.service {
+		found.err = chat.ErrUnauthenticated() // the service has no sessions
+	}
+	if isUnauthenticated(found.err) {
+		return refuse(closeForbidden, "Forbidden", found.err)
+	} else if found.err != nil {
+		return refuse(closeTryAgain, "Try again later", found.err)
+	}
+	if !s.sockets.claim(socket, found.device.ID) {
+		return refuse(closeTryAgain, "Too many connections of this device", errTooManySockets)
+	}
+	session, err := s.hub.Open(ctx, hint.Session{
+		ID: rand.Text(), User: found.device.UserID, Device: found.device.ID, Credential: string(found.hash[:]),
+		End: func() { socket.end(closeForbidden, "Forbidden") },
+	})
+	if err != nil {
+		if isUnauthenticated(err) {
+			return refuse(closeForbidden, "Forbidden", err)
+		}
+		return refuse(closeTryAgain, "Try again later", err)
+	}
+	c := callerOf(ctx)
+	*c = caller{device: found.device, hash: found.hash, session: session, origin: session.ID}
+	return ctx, &transport.InitPayload{"sessionId": session.ID}, nil
+}
+
+// Drain lets what runs come to its end: new operations are refused, those on
+// sockets finish, subscriptions complete, and then the sockets are closed. It
+// returns when all is done or ctx ends. Plain requests and streams are waited for
+// by the HTTP server in front, which should be shut down at the same time.
+func (s *Server) Drain(ctx context.Context) {
+	s.hub.Close()
+	s.sockets.drain()
+	s.running.close(ctx)
+	s.sockets.endAll()
+}
+
+// newRequestID names a request in the log and in answers that withhold a text.
+func newRequestID() string { return rand.Text()[:16] }
+
+// group counts running work and waits for it.
+type group struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	empty  chan struct{}
+}
+
+// enter counts one in; false once the group is closed.
+func (g *group) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.n++
+	return true
+}
+
+func (g *group) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n--; g.n == 0 && g.empty != nil {
+		close(g.empty)
+		g.empty = nil
+	}
+}
+
+// close refuses newcomers and waits until all have left, or ctx ends.
+func (g *group) close(ctx context.Context) {
+	g.mu.Lock()
+	g.closed = true
+	if g.n == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.empty == nil {
+		g.empty = make(chan struct{})
+	}
+	empty := g.empty
+	g.mu.Unlock()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,398 @@
+package resolvers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/coder/websocket"
+
+	"tidemark/chat"
+)
+
+const (
+	subprotocol = "graphql-transport-ws"
+	// initTimeout is how long a client may take to say connection_init.
+	initTimeout = 5 * time.Second
+	// writeTimeout is how long one frame may take: a client that stops reading is
+	// gone after it.
+	writeTimeout = 5 * time.Second
+	// pingInterval is how often a socket is pinged; one that does not answer for
+	// two intervals is closed.
+	pingInterval = 20 * time.Second
+	// maxOperations is how many operations one socket may have running.
+	maxOperations = 50
+)
+
+// Close codes of graphql-transport-ws and of WebSocket itself.
+const (
+	closeGoingAway    = 1001
+	closeTryAgain     = 1013
+	closeBadMessage   = 4400
+	closeUnauthorized = 4401
+	closeForbidden    = 4403
+	closeSubprotocol  = 4406
+	closeInitTimeout  = 4408
+	closeDuplicate    = 4409
+	closeTwoInits     = 4429
+)
+
+// socket speaks graphql-transport-ws for gqlgen's WebSocket transport, which
+// leaves parts of it open: it looks at every frame first, answers violations
+// with the protocol's own close codes, writes with a deadline, and sends nothing
+// about an operation that has ended.
+//
+// Towards gqlgen each operation has an id of our own, so that a client may use
+// an id again at once.
+type socket struct {
+	conn        *websocket.Conn
+	initTimeout time.Duration
+	// end closes the socket with a code of ours once gqlgen notices.
+	end func(code int, reason string)
+
+	mu       sync.Mutex
+	inited   bool
+	closing  bool
+	active   map[string]string // the client's id -> ours
+	theirs   map[string]string // ours -> the client's
+	next     int
+	draining bool
+	deadline *time.Timer
+	code     int    // how to close, whatever gqlgen says; 0: as it says
+	reason   string // goes with code
+}
+
+var (
+	_ transport.WebsocketConn          = (*socket)(nil)
+	_ transport.WebsocketReadDeadliner = (*socket)(nil)
+)
+
+type socketKey struct{}
+
+// socketOf finds the socket that a request was upgraded to.
+func socketOf(ctx context.Context) *socket {
+	s, _ := ctx.Value(socketKey{}).(*socket)
+	return s
+}
+
+// acceptSocket upgrades a request. It has answered if it returns nil.
+func acceptSocket(w http.ResponseWriter, r *http.Request, origins []string) *socket {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}, OriginPatterns: origins})
+	if err != nil {
+		return nil
+	}
+	conn.SetReadLimit(maxBody)
+	if conn.Subprotocol() != subprotocol {
+		_ = conn.Close(closeSubprotocol, "Subprotocol not acceptable")
+		return nil
+	}
+	return &socket{conn: conn, initTimeout: initTimeout, active: map[string]string{}, theirs: map[string]string{}}
+}
+
+// acceptedSocket hands gqlgen the socket that was accepted already.
+type acceptedSocket struct{}
+
+func (acceptedSocket) Accept(_ http.ResponseWriter, r *http.Request, _ transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
+	return socketOf(r.Context()), nil
+}
+
+func (s *socket) Subprotocol() string { return subprotocol }
+
+// frame is a message of the protocol.
+type frame struct {
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// NextReader returns the next frame that gqlgen is to see. Pings are answered
+// here, violations close the socket.
+func (s *socket) NextReader() (int, io.Reader, error) {
+	for {
+		kind, data, err := s.readFrame()
+		if err != nil {
+			return int(kind), nil, err
+		}
+		f, violation, reason := parseFrame(kind, data)
+		if violation == 0 {
+			var pass bool
+			if pass, violation, reason = s.judge(&f); pass {
+				b, err := json.Marshal(f)
+				return int(websocket.MessageText), bytes.NewReader(b), err
+			}
+		}
+		if violation != 0 {
+			s.closeWith(violation, reason)
+			return 0, nil, transport.ErrWebsocketClosed
+		}
+	}
+}
+
+func (s *socket) readFrame() (websocket.MessageType, []byte, error) {
+	ctx := context.Background()
+	s.mu.Lock()
+	inited := s.inited
+	s.mu.Unlock()
+	if !inited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.initTimeout)
+		defer cancel()
+		// The read's own end would close the socket without a code.
+		timer := time.AfterFunc(s.initTimeout-s.initTimeout/10, func() { s.closeWith(closeInitTimeout, "Connection initialisation timeout") })
+		defer timer.Stop()
+	}
+	kind, data, err := s.conn.Read(ctx)
+	if err == nil {
+		return kind, data, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if code := websocket.CloseStatus(err); s.closing || code == websocket.StatusNormalClosure ||
+		code == websocket.StatusGoingAway || code == websocket.StatusNoStatusRcvd {
+		return kind, nil, transport.ErrWebsocketClosed
+	}
+	return kind, nil, err
+}
+
+// parseFrame reads a frame and checks its shape.
+func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int, reason string) {
+	if kind != websocket.MessageText || json.Unmarshal(data, &f) != nil {
+		return f, closeBadMessage, "Invalid message received"
+	}
+	object := len(f.Payload) > 0 && bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{"))
+	none := len(f.Payload) == 0 || string(f.Payload) == "null"
+	switch f.Type {
+	case "connection_init", "ping", "pong":
+		if !object && !none {
+			return f, closeBadMessage, "The payload of " + f.Type + " must be an object"
+		}
+	case "subscribe":
+		var p struct {
+			Query         *string         `json:"query"`
+			OperationName *string         `json:"operationName"`
+			Variables     *map[string]any `json:"variables"`
+		}
+		if f.ID == "" || !object || json.Unmarshal(f.Payload, &p) != nil || p.Query == nil {
+			return f, closeBadMessage, "subscribe needs an id and a payload with a query"
+		}
+	case "complete":
+		if f.ID == "" {
+			return f, closeBadMessage, "complete needs an id"
+		}
+	default:
+		return f, closeBadMessage, "Unknown message type"
+	}
+	return f, 0, ""
+}
+
+// judge applies the protocol's rules of order to a well-formed frame, and gives
+// operations ids of our own. pass says that gqlgen is to see it.
+func (s *socket) judge(f *frame) (pass bool, violation int, reason string) {
+	s.mu.Lock()
+	inited := s.inited
+	_, running := s.active[f.ID]
+	full := s.draining || len(s.active) >= maxOperations
+	s.mu.Unlock()
+	switch f.Type {
+	case "ping":
+		return false, s.answer(frame{Type: "pong", Payload: f.Payload}), "Too slow"
+	case "pong":
+		return inited, 0, ""
+	case "connection_init":
+		if inited {
+			return false, closeTwoInits, "Too many initialisation requests"
+		}
+		s.mu.Lock()
+		s.inited = true
+		s.mu.Unlock()
+		return true, 0, ""
+	case "subscribe":
+		switch {
+		case !inited:
+			return false, closeUnauthorized, "Unauthorized"
+		case running:
+			return false, closeDuplicate, "Subscriber for " + truncate(f.ID) + " already exists"
+		case full:
+			return false, s.answer(frame{ID: f.ID, Type: "error", Payload: notNow()}), "Too slow"
+		}
+		s.mu.Lock()
+		s.next++
+		ours := strconv.Itoa(s.next)
+		s.active[f.ID], s.theirs[ours] = ours, f.ID
+		s.mu.Unlock()
+		f.ID = ours
+		return true, 0, ""
+	}
+	// complete: for an operation that has ended meanwhile it is no error.
+	if !inited {
+		return false, closeUnauthorized, "Unauthorized"
+	}
+	s.mu.Lock()
+	ours := s.active[f.ID]
+	s.mu.Unlock()
+	s.finished(ours, f.ID)
+	f.ID = ours
+	return running, 0, ""
+}
+
+// answer writes a frame of our own; a code to close with if it could not.
+func (s *socket) answer(f frame) int {
+	if s.writeFrame(f) != nil {
+		return closeGoingAway
+	}
+	return 0
+}
+
+func notNow() json.RawMessage {
+	b, _ := json.Marshal([]any{map[string]any{
+		"message":    "Too many operations are running on this socket, or the server is shutting down. Try again in a moment.",
+		"extensions": map[string]any{"code": string(chat.RateLimited), "retryAfterMs": 1000},
+	}})
+	return b
+}
+
+// truncate keeps a close reason below the 123 bytes that a control frame holds.
+func truncate(id string) string {
+	if len(id) <= 40 {
+		return id
+	}
+	return strings.ToValidUTF8(id[:40], "") + "…"
+}
+
+// WriteJSON writes a message of gqlgen's under the client's own id. What it says
+// about an operation that has ended is dropped: after error, or after the
+// client's complete, there is nothing more to say.
+func (s *socket) WriteJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var f frame
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	if f.Type == "next" || f.Type == "error" || f.Type == "complete" {
+		s.mu.Lock()
+		ours := f.ID
+		theirs, running := s.theirs[ours]
+		s.mu.Unlock()
+		if !running {
+			return nil
+		}
+		f.ID = theirs
+		if f.Type != "next" {
+			defer s.finished(ours, theirs)
+		}
+	}
+	return s.writeFrame(f)
+}
+
+// finished forgets an operation whose last word was written.
+func (s *socket) finished(ours, theirs string) {
+	s.mu.Lock()
+	delete(s.theirs, ours)
+	if s.active[theirs] == ours {
+		delete(s.active, theirs)
+	}
+	idle := s.draining && len(s.active) == 0
+	s.mu.Unlock()
+	if idle {
+		s.end(closeGoingAway, "Going away")
+	}
+}
+
+// drain refuses new operations and ends the socket once the running ones are
+// finished.
+func (s *socket) drain() {
+	s.mu.Lock()
+	s.draining = true
+	idle := len(s.active) == 0
+	s.mu.Unlock()
+	if idle {
+		s.end(closeGoingAway, "Going away")
+	}
+}
+
+func (s *socket) writeFrame(f frame) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := s.conn.Write(ctx, websocket.MessageText, b); err != nil {
+		_ = s.conn.CloseNow()
+		return err
+	}
+	return nil
+}
+
+// endWith decides how the socket will be closed once its context ends.
+func (s *socket) endWith(code int, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.code == 0 {
+		s.code, s.reason = code, reason
+	}
+}
+
+// WriteClose closes with gqlgen's code, or with the one that was decided before.
+func (s *socket) WriteClose(code int, reason string) error {
+	s.closeWith(code, reason)
+	return nil
+}
+
+// closeWith sends the close frame and waits shortly for the peer's.
+func (s *socket) closeWith(code int, reason string) {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return
+	}
+	s.closing = true
+	if s.code != 0 {
+		code, reason = s.code, s.reason
+	}
+	s.mu.Unlock()
+	_ = s.conn.Close(websocket.StatusCode(code), reason)
+}
+
+// Close ends the connection at once.
+func (s *socket) Close() error {
+	s.mu.Lock()
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+	s.mu.Unlock()
+	return ignoreClosed(s.conn.CloseNow())
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, io.EOF) || websocket.CloseStatus(err) != -1 {
+		return nil
+	}
+	return err
+}
+
+// SetReadDeadline closes the connection at the deadline unless it is moved; the
+// zero time removes it.
+func (s *socket) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deadline != nil {
+		s.deadline.Stop()
+		s.deadline = nil
+	}
+	if !t.IsZero() {
+		s.deadline = time.AfterFunc(time.Until(t), func() { _ = s.conn.CloseNow() })
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package resolvers
+
+import (
+	"context"
+
+	"tidemark/chat"
+	"tidemark/graph"
+	"tidemark/hint"
+	"tidemark/store"
+)
+
+func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*graph.MessagePayload, error) {
+	d, err := deviceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conv, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	if err := chat.CheckID("clientMessageId", in.ClientMessageID); err != nil {
+		return nil, err
+	}
+	if err := chat.CheckBody("body", in.Body); err != nil {
+		return nil, err
+	}
+	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: in.ClientMessageID, Body: in.Body}})
+	if err != nil {
+		return nil, err
+	}
+	r := results[0]
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	if !r.Duplicate {
+		m.relay.Tell(hint.Hint{Reason: hint.Message, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
+	}
+	return m.messagePayload(ctx, conv, r.Seq, r.Duplicate)
+}
+
+func (m mutation) RecallMessage(ctx context.Context, in graph.RecallMessageInput) (*graph.MessagePayload, error) {
+	d, err := deviceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conv, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := m.store.Recall(ctx, d.UserID, conv, in.Seq)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		m.relay.Tell(hint.Hint{Reason: hint.Recall, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
+	}
+	return m.messagePayload(ctx, conv, in.Seq, false)
+}
+
+func (mutation) messagePayload(ctx context.Context, conv chat.ConversationID, seq chat.Seq, duplicate bool) (*graph.MessagePayload, error) {
+	message, err := viewOf(ctx).Message(ctx, conv, seq)
+	if err != nil {
+		return nil, err
+	}
+	c, err := viewOf(ctx).Conversation(ctx, conv)
+	return &graph.MessagePayload{Message: message, Conversation: c, Duplicate: duplicate}, err
+}
+
+func (m mutation) LeaveConversation(ctx context.Context, in graph.LeaveConversationInput) (*graph.ConversationPayload, error) {
+	d, err := deviceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conv, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	left, err := m.store.Leave(ctx, d.UserID, conv)
+	if err != nil {
+		return nil, err
+	}
+	if left {
+		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: conv, Left: []chat.UserID{d.UserID}, Origin: callerOf(ctx).hintOrigin()})
+	}
+	c, err := viewOf(ctx).Conversation(ctx, conv)
+	return &graph.ConversationPayload{Conversation: c}, err
+}
+
+type conversationPayloadFields struct{}
+
+func (conversationPayloadFields) Badge(ctx context.Context, _ *graph.ConversationPayload) (*chat.Badge, error) {
+	return viewOf(ctx).Badge(ctx)
+}

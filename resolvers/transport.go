@@ -1,0 +1,215 @@
+package resolvers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// maxBody is the size of a request in bytes.
+const maxBody = 256 << 10
+
+const (
+	typeJSON     = "application/json"
+	typeResponse = "application/graphql-response+json"
+)
+
+// httpTransport is GraphQL over HTTP: POST with a JSON body, which a browser
+// does not send across origins unasked, and GET for queries.
+type httpTransport struct{}
+
+func (httpTransport) Supports(r *http.Request) bool {
+	return r.Method == http.MethodPost || r.Method == http.MethodGet
+}
+
+// parameters are the members of a request as the specification names them.
+type parameters struct {
+	Query         *string        `json:"query"`
+	OperationName *string        `json:"operationName"`
+	Variables     map[string]any `json:"variables"`
+	Extensions    map[string]any `json:"extensions"`
+}
+
+func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	start := graphql.Now()
+	out := answer{w: w, mediaType: negotiate(r.Header.Values("Accept"))}
+	if out.mediaType == "" {
+		http.Error(w, "Not acceptable: this endpoint answers "+typeResponse+" and "+typeJSON+".", http.StatusNotAcceptable)
+		return
+	}
+	params, status, problem := read(w, r)
+	if problem != "" {
+		out.refuse(status, problem)
+		return
+	}
+	raw := &graphql.RawParams{Query: *params.Query, Variables: params.Variables, Extensions: params.Extensions, Headers: r.Header,
+		ReadTime: graphql.TraceTiming{Start: start, End: graphql.Now()}}
+	if params.OperationName != nil {
+		raw.OperationName = *params.OperationName
+	}
+	ctx := r.Context()
+	opCtx, errs := exec.CreateOperationContext(ctx, raw)
+	if errs != nil {
+		out.requestError(exec.DispatchError(graphql.WithOperationContext(ctx, opCtx), errs))
+		return
+	}
+	switch op := opCtx.Operation.Operation; {
+	case op == ast.Subscription:
+		out.refuse(http.StatusBadRequest, "Subscriptions need a WebSocket (graphql-transport-ws), or Accept: text/event-stream.")
+		return
+	case op == ast.Mutation && r.Method == http.MethodGet:
+		w.Header().Set("Allow", "POST")
+		out.refuse(http.StatusMethodNotAllowed, "Send mutations with POST.")
+		return
+	}
+	responses, ctx := exec.DispatchOperation(ctx, opCtx)
+	out.response(http.StatusOK, responses(ctx))
+}
+
+// read reads and checks the parameters of a request. problem is empty if they are good.
+func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, problem string) {
+	if r.Method == http.MethodGet {
+		if err := p.fromURL(r); err != nil {
+			return p, http.StatusBadRequest, "The variables and extensions of a GET must be JSON objects."
+		}
+	} else {
+		if mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != typeJSON {
+			return p, http.StatusUnsupportedMediaType, "Send a JSON body with Content-Type: application/json."
+		} else if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+			return p, http.StatusUnsupportedMediaType, "Send the body in UTF-8."
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return p, http.StatusRequestEntityTooLarge, "A request may have at most 262144 bytes. Send less at a time."
+		} else if err != nil {
+			return p, http.StatusBadRequest, "The request's body could not be read."
+		}
+		if err := decode(body, &p); err != nil {
+			return p, http.StatusBadRequest, "The body must be one JSON object with query, and optionally operationName, variables and extensions."
+		}
+	}
+	if p.Query == nil || *p.Query == "" {
+		return p, http.StatusBadRequest, "The parameter query is missing: it holds the GraphQL document."
+	}
+	return p, 0, ""
+}
+
+func (p *parameters) fromURL(r *http.Request) error {
+	values := r.URL.Query()
+	if values.Has("query") {
+		query := values.Get("query")
+		p.Query = &query
+	}
+	if name := values.Get("operationName"); name != "" {
+		p.OperationName = &name
+	}
+	for name, into := range map[string]*map[string]any{"variables": &p.Variables, "extensions": &p.Extensions} {
+		if text := values.Get(name); text != "" {
+			if err := decode([]byte(text), into); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decode reads exactly one JSON value; numbers keep all their digits.
+func decode(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// negotiate chooses between the two media types by the Accept header: the one
+// with the higher quality, the earlier of equals; application/json for none, for
+// */* and application/*. Empty means that neither is accepted.
+func negotiate(accept []string) string {
+	best, bestQuality := "", 0.0
+	header := strings.Join(accept, ",")
+	if strings.TrimSpace(header) == "" {
+		return typeJSON
+	}
+	for part := range strings.SplitSeq(header, ",") {
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		quality := 1.0
+		if q, ok := params["q"]; ok {
+			if quality, err = strconv.ParseFloat(q, 64); err != nil {
+				continue
+			}
+		}
+		if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+			continue
+		}
+		switch mediaType {
+		case "*/*", "application/*":
+			mediaType = typeJSON
+		case typeJSON, typeResponse:
+		default:
+			continue
+		}
+		if quality > bestQuality {
+			best, bestQuality = mediaType, quality
+		}
+	}
+	return best
+}
+
+// answer writes GraphQL answers in the negotiated media type.
+type answer struct {
+	w         http.ResponseWriter
+	mediaType string
+}
+
+// refuse answers what is not a GraphQL request at all, in either media type.
+func (a answer) refuse(status int, message string) {
+	a.write(status, map[string]any{"errors": []any{map[string]any{
+		"message": message, "extensions": map[string]any{"code": "BAD_USER_INPUT"}}}})
+}
+
+// requestError answers a document that was refused before execution: without
+// data, and with 400 unless the client asked for application/json, where any
+// well-formed answer is 200.
+func (a answer) requestError(r *graphql.Response) {
+	status := http.StatusBadRequest
+	if a.mediaType == typeJSON {
+		status = http.StatusOK
+	}
+	a.write(status, struct {
+		Errors gqlerror.List `json:"errors"`
+	}{r.Errors})
+}
+
+func (a answer) response(status int, r *graphql.Response) { a.write(status, r) }
+
+func (a answer) write(status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(a.w, "The answer could not be encoded.", http.StatusInternalServerError)
+		return
+	}
+	h := a.w.Header()
+	h.Set("Content-Type", a.mediaType+"; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	a.w.WriteHeader(status)
+	_, _ = a.w.Write(b) // a client that is gone does not mind
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"tidemark/chat"
+	"tidemark/hint"
+	"tidemark/hint/pgbus"
+	"tidemark/resolvers"
+	"tidemark/store"
+)
+
+type serveCommand struct {
+	databaseSettings
+	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
+	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
+	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. Five more serve hints."`
+	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST,…" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
+	Playground    bool          `default:"true" negatable:"" env:"TIDEMARK_PLAYGROUND" help:"Serve GraphiQL at /playground."`
+	Introspection bool          `default:"true" negatable:"" env:"TIDEMARK_INTROSPECTION" help:"Answer questions about the schema and suggest names in errors."`
+	DrainTimeout  time.Duration `default:"10s" env:"TIDEMARK_DRAIN_TIMEOUT" help:"How long running requests may take after SIGTERM."`
+	Demo          bool          `env:"TIDEMARK_DEMO" help:"Fill in a small demo once, and print fresh tokens for it."`
+}
+
+// minServiceKey keeps keys that can be guessed out.
+const minServiceKey = 16
+
+// Run serves until ctx ends, then drains.
+func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
+	if c.ServiceKey != "" && len(c.ServiceKey) < minServiceKey {
+		return fmt.Errorf("the service key is shorter than %d characters; choose a longer one", minServiceKey)
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("the address %s is taken by another process; stop it, or choose another with --listen", c.Listen)
+	} else if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", c.Listen, err)
+	}
+	defer listener.Close()
+	db, err := c.migrated(ctx, log, false)
+	if err != nil {
+		return err
+	}
+	defer db.stop()
+	s, err := store.Open(ctx, db.url, store.Options{Connections: c.Connections, Log: log})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	bus, err := pgbus.New(db.url, log)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+
+	tabs := emptyTabs()
+	if c.Demo {
+		demo, err := fillDemo(ctx, s)
+		if err != nil {
+			return fmt.Errorf("filling in the demo: %w", err)
+		}
+		demo.print(listener.Addr())
+		tabs = demo.tabs()
+	}
+	if !c.Playground {
+		tabs = nil
+	}
+
+	hub := hint.NewHub(routesFrom(s), log)
+	relay := hint.NewRelay(hub, bus, log)
+	server := resolvers.New(resolvers.Config{Store: s, Hub: hub, Relay: relay, Log: log,
+		ServiceKey: c.ServiceKey, Introspection: c.Introspection, Playground: tabs, Origins: c.Origins})
+
+	// Hints travel until the last request is answered.
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { hub.Run(background) })
+	running.Go(func() { relay.Run(background) })
+	defer running.Wait()
+	defer stopBackground()
+
+	log.Info("serving", "address", "http://"+listener.Addr().String())
+	return c.serve(ctx, log, server, listener, db.exited)
+}
+
+// serve answers requests until ctx ends or the private database does.
+func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *resolvers.Server, listener net.Listener, databaseExited <-chan struct{}) error {
+	web := &http.Server{
+		Handler:           server,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() { failed <- web.Serve(listener) })
+	defer serving.Wait()
+
+	var cause error
+	select {
+	case <-ctx.Done():
+		log.Info("draining")
+	case cause = <-failed:
+	case <-databaseExited:
+		cause = errors.New("the private PostgreSQL has ended; see postgres.log in the data directory")
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.DrainTimeout)
+	defer cancel()
+	var draining sync.WaitGroup
+	draining.Go(func() { server.Drain(drain) })
+	if err := web.Shutdown(drain); err != nil {
+		log.Warn("some requests did not finish in time")
+		_ = web.Close()
+	}
+	draining.Wait()
+	log.Info("stopped")
+	return cause
+}
+
+// routesFrom reads the hub's routes from the store.
+func routesFrom(s *store.Store) hint.Loader {
+	return func(ctx context.Context, user chat.UserID) (hint.Routes, error) {
+		convs, tokens, err := s.Routes(ctx, user)
+		if err != nil {
+			return hint.Routes{}, err
+		}
+		routes := hint.Routes{Conversations: convs, Credentials: make(map[chat.DeviceID]string, len(tokens))}
+		for device, hash := range tokens {
+			routes.Credentials[device] = string(hash[:])
+		}
+		return routes, nil
+	}
+}
