@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"tidemark/chat"
 )
 
 // HelloEvery is how often a process says that it lives and how many messages it
@@ -34,8 +36,9 @@ type Relay struct {
 	overflow bool
 	wake     chan struct{}
 	peers    map[string]*peer
-	heard    time.Time // when our own hello last came back
-	deaf     bool      // our own hello is overdue, and that was acted on
+	began    time.Time
+	heard    time.Time // when something of our own last came back
+	deaf     bool      // that is overdue, and was acted on
 }
 
 type peer struct {
@@ -73,6 +76,10 @@ func (r *Relay) Tell(hints ...Hint) {
 	} else {
 		r.queue = append(r.queue, hints...)
 	}
+	r.signal()
+}
+
+func (r *Relay) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -88,6 +95,9 @@ func (r *Relay) Healthy() bool {
 
 // Run listens and publishes until ctx ends, then says goodbye.
 func (r *Relay) Run(ctx context.Context) {
+	r.mu.Lock()
+	r.began = time.Now()
+	r.mu.Unlock()
 	var listening sync.WaitGroup
 	listening.Go(func() { r.bus.Listen(ctx, r.connected, r.receive) })
 	r.publish(ctx)
@@ -112,7 +122,6 @@ func (r *Relay) publish(ctx context.Context) {
 			r.log.Warn("publishing hints failed; other processes will resync", "error", err.Error())
 		}
 	}
-	send(ctx, message{})
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,11 +138,12 @@ func (r *Relay) publish(ctx context.Context) {
 				number++
 				send(ctx, message{Lost: true})
 			}
-			for len(hints) > 0 {
-				n := fitting(hints, r.bus.MaxPayload())
+			for _, part := range split(hints, r.bus.MaxPayload()-envelope) {
 				number++
-				send(ctx, message{Hints: hints[:n]})
-				hints = hints[n:]
+				send(ctx, message{Hints: part})
+			}
+			if len(hints) == 0 && !lost {
+				send(ctx, message{}) // we have just begun to hear: are we heard?
 			}
 		}
 	}
@@ -147,21 +157,59 @@ func (r *Relay) takeQueue() (hints []Hint, lost bool) {
 	return hints, lost
 }
 
-// fitting is how many of the hints fit into one payload. The users of a big
-// membership hint are split before it comes here, so that at least one fits.
-func fitting(hints []Hint, max int) int {
-	const envelope = 120 // process, number and punctuation
-	size := envelope
-	for i, h := range hints {
-		b, err := json.Marshal(h)
-		if err != nil {
-			panic(err) // strings and numbers always marshal
+// envelope is what a message has around its hints, in bytes.
+const envelope = 120
+
+// split cuts hints into messages of at most max bytes. A hint about many users
+// becomes several.
+func split(hints []Hint, max int) (parts [][]Hint) {
+	size := 0
+	for _, h := range splitUsers(hints, max/2) {
+		n := jsonSize(h) + 1
+		if len(parts) == 0 || size+n > max {
+			parts, size = append(parts, nil), 0
 		}
-		if size += len(b) + 1; size > max && i > 0 {
-			return i
-		}
+		last := len(parts) - 1
+		parts[last], size = append(parts[last], h), size+n
 	}
-	return len(hints)
+	return parts
+}
+
+// splitUsers cuts the lists of users that joined or left into pieces of about
+// max bytes; what is not a membership hint passes.
+func splitUsers(hints []Hint, max int) (out []Hint) {
+	for _, h := range hints {
+		if len(h.Joined)+len(h.Left) <= 1 {
+			out = append(out, h)
+			continue
+		}
+		piece, size := h, 0
+		piece.Joined, piece.Left = nil, nil
+		cut := func(user chat.UserID, into *[]chat.UserID) {
+			if size > max {
+				out = append(out, piece)
+				piece.Joined, piece.Left, size = nil, nil, 0
+			}
+			*into = append(*into, user)
+			size += jsonSize(user) + 1
+		}
+		for _, u := range h.Joined {
+			cut(u, &piece.Joined)
+		}
+		for _, u := range h.Left {
+			cut(u, &piece.Left)
+		}
+		out = append(out, piece)
+	}
+	return out
+}
+
+func jsonSize(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return len(b)
 }
 
 // connected is called when the bus begins to hear: all that was said before is
@@ -171,6 +219,7 @@ func (r *Relay) connected() {
 	clear(r.peers)
 	r.mu.Unlock()
 	r.hub.ResyncAll()
+	r.signal()
 }
 
 // receive handles one payload of the bus.
@@ -226,11 +275,18 @@ func (r *Relay) checkSilence(now time.Time) {
 			lost = true
 		}
 	}
-	if now.Sub(r.heard) > silence && !r.deaf {
+	if now.Sub(later(r.heard, r.began)) > silence && !r.deaf {
 		r.deaf, lost = true, true
 	}
 	r.mu.Unlock()
 	if lost {
 		r.hub.ResyncAll()
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -101,9 +101,14 @@ func (s *Server) identify(ctx context.Context, authorization string) *caller {
 // Tidemark-Session names the socket that needs no hint about it.
 func (s *Server) identifyRequest(r *http.Request) context.Context {
 	c := s.identify(r.Context(), r.Header.Get("Authorization"))
-	c.origin = r.Header.Get("Tidemark-Session")
+	if session := r.Header.Get("Tidemark-Session"); len(session) <= maxSessionID {
+		c.origin = session
+	}
 	return withCaller(r.Context(), c)
 }
+
+// maxSessionID is longer than any id of ours.
+const maxSessionID = 64
 
 // hashServiceKey is nil for no key: then nobody is the service.
 func hashServiceKey(key string) *[sha256.Size]byte {

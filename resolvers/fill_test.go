@@ -1,0 +1,30 @@
+package resolvers_test
+
+import (
+	"context"
+	"fmt"
+
+	"tidemark/chat"
+	"tidemark/store"
+)
+
+// fill appends n messages to a conversation in batches, past the API.
+func (w *world) fill(conv, sender string, n int) {
+	w.t.Helper()
+	for n > 0 {
+		var drafts []store.Draft
+		for range min(n, 500) {
+			drafts = append(drafts, store.Draft{Sender: chat.UserID(sender), ClientMessageID: fmt.Sprint("fill", w.ids.Add(1)), Body: "x"})
+		}
+		results, err := w.main.store.Append(context.Background(), chat.ConversationID(conv), drafts)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				w.t.Fatal(r.Err)
+			}
+		}
+		n -= len(drafts)
+	}
+}

@@ -1,0 +1,10 @@
+package resolvers_test
+
+import (
+	"os"
+	"testing"
+
+	"tidemark/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Run(m)) }
