@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"tidemark/chat"
 	"tidemark/hint"
 	"tidemark/hint/pgbus"
@@ -491,4 +493,10 @@ func refused(t *testing.T, what string, a *answer, code, field string) {
 			t.Errorf("%s: internal text reached the client: %s", what, e.Message)
 		}
 	}
+}
+
+// conn is a plain connection for what a test asks of the tables themselves.
+func (w *world) conn() *pgx.Conn {
+	w.t.Helper()
+	return storetest.Conn(w.t, w.url)
 }
