@@ -8,13 +8,19 @@ import (
 	"tidemark/store"
 )
 
-// fill appends n messages to a conversation in batches, past the API.
+// fill appends n short messages to a conversation in batches, past the API.
 func (w *world) fill(conv, sender string, n int) {
+	w.t.Helper()
+	w.fillWith(conv, sender, n, "x")
+}
+
+// fillWith appends n messages with this body.
+func (w *world) fillWith(conv, sender string, n int, body string) {
 	w.t.Helper()
 	for n > 0 {
 		var drafts []store.Draft
 		for range min(n, 500) {
-			drafts = append(drafts, store.Draft{Sender: chat.UserID(sender), ClientMessageID: fmt.Sprint("fill", w.ids.Add(1)), Body: "x"})
+			drafts = append(drafts, store.Draft{Sender: chat.UserID(sender), ClientMessageID: fmt.Sprint("fill", w.ids.Add(1)), Body: body})
 		}
 		results, err := w.main.store.Append(context.Background(), chat.ConversationID(conv), drafts)
 		if err != nil {

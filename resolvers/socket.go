@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,6 +67,7 @@ type socket struct {
 	theirs   map[string]string // ours -> the client's
 	next     int
 	draining bool
+	dead     bool // a write failed: nothing will be written any more
 	deadline *time.Timer
 	code     int    // how to close, whatever gqlgen says; 0: as it says
 	reason   string // goes with code
@@ -271,6 +274,12 @@ func truncate(id string) string {
 // about an operation that has ended is dropped: after error, or after the
 // client's complete, there is nothing more to say.
 func (s *socket) WriteJSON(v any) error {
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	if dead {
+		return net.ErrClosed // not worth encoding
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -322,13 +331,22 @@ func (s *socket) drain() {
 }
 
 func (s *socket) writeFrame(f frame) error {
+	// The payload is JSON already, and may be large: it is not encoded again.
+	payload := f.Payload
+	f.Payload = nil
 	b, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
+	if len(payload) > 0 {
+		b = slices.Concat(b[:len(b)-1], []byte(`,"payload":`), payload, []byte("}"))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := s.conn.Write(ctx, websocket.MessageText, b); err != nil {
+		s.mu.Lock()
+		s.dead = true
+		s.mu.Unlock()
 		_ = s.conn.CloseNow()
 		return err
 	}
