@@ -92,7 +92,7 @@ func TestSocketProtocol(t *testing.T) {
 		"a query":                          {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"{ badge { unread } }"}}`, "< next", "< complete"},
 		"a mutation":                       {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"mutation { markRead(input: {conversationId: \"c1\", seq: 1}) { badge { unread } } }"}}`, "< next", "< complete"},
 		"complete of nothing":              {init, `{"id":"9","type":"complete"}`, "< connection_ack", `{"type":"ping"}`, "< pong"},
-		"an id again after complete":       {init, watch("1"), "< connection_ack", `{"id":"1","type":"complete"}`, "< next", watch("1"), "< next"},
+		"an id again after complete":       {init, "< connection_ack", watch("1"), "< next", `{"id":"1","type":"complete"}`, watch("1"), "< next"},
 		"a frame of a megabyte":            {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"` + strings.Repeat(" ", 1<<20) + `"}}`, "< close 1009"},
 	} {
 		t.Run(name, func(t *testing.T) {
