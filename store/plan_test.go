@@ -1,0 +1,147 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/store"
+)
+
+// plan is a node of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON).
+type plan struct {
+	Node     string  `json:"Node Type"`
+	Relation string  `json:"Relation Name"`
+	Index    string  `json:"Index Name"`
+	Loops    float64 `json:"Actual Loops"`
+	Hit      int64   `json:"Shared Hit Blocks"`
+	Read     int64   `json:"Shared Read Blocks"`
+	Plans    []plan
+}
+
+func (p plan) each(f func(plan)) {
+	f(p)
+	for _, c := range p.Plans {
+		c.each(f)
+	}
+}
+
+func explain(t *testing.T, conn *pgx.Conn, sql string, args ...any) plan {
+	t.Helper()
+	var text string
+	if err := conn.QueryRow(context.Background(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var out []struct{ Plan plan }
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out[0].Plan
+}
+
+// fillInbox gives user reader convs conversations with n messages each, past the
+// API, with all ordinals. Only conversations that are new are filled.
+func fillInbox(t testing.TB, conn *pgx.Conn, convs, n int) {
+	t.Helper()
+	for _, sql := range []string{
+		`INSERT INTO users (user_id) VALUES ('reader'), ('writer') ON CONFLICT DO NOTHING`,
+		fmt.Sprintf(`INSERT INTO conversations (conv_id, kind, head, message_ord, last_message_seq, member_count)
+			SELECT 'c' || i, 'GROUP', %d + 2, %d, %d + 2, 2 FROM generate_series(1, %d) i`, n, n, n, convs),
+		fmt.Sprintf(`INSERT INTO members (user_id, conv_id, sent_ord, joined_at, from_seq, from_ord, from_own)
+			SELECT u.id, 'c' || i, CASE u.id WHEN 'writer' THEN %d ELSE 0 END, now(), u.seq, 0, 0
+			FROM generate_series(1, %d) i, (VALUES ('writer', 1), ('reader', 2)) u(id, seq)`, n, convs),
+		fmt.Sprintf(`INSERT INTO events (conv_id, seq, kind, sender, subject, message_ord, at)
+			SELECT 'c' || i, u.seq, 2, NULL, u.id, 0, now() FROM generate_series(1, %d) i, (VALUES ('writer', 1), ('reader', 2)) u(id, seq)`, convs),
+		fmt.Sprintf(`INSERT INTO events (conv_id, seq, kind, sender, client_message_id, content_hash, body, message_ord, sender_ord, at)
+			SELECT 'c' || i, k + 2, 1, 'writer', 'm' || k, '', 'hello', k, k, now() FROM generate_series(1, %d) i, generate_series(1, %d) k`, convs, n),
+		`VACUUM (ANALYZE) events`, `VACUUM (ANALYZE) members`, `VACUUM (ANALYZE) conversations`, `VACUUM (ANALYZE) read_positions`,
+	} {
+		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Fatalf("%v in %s", err, sql)
+		}
+	}
+}
+
+// readUpTo puts reader's position to seq in every conversation.
+func readUpTo(t testing.TB, conn *pgx.Conn, seq int) {
+	t.Helper()
+	for _, sql := range []string{
+		`DELETE FROM read_positions`,
+		fmt.Sprintf(`INSERT INTO read_positions (user_id, conv_id, read_seq, read_ord, read_own, seen_seq, mention_seq)
+			SELECT 'reader', conv_id, %d, greatest(0, %d - 2), 0, %d, %d FROM conversations`, seq, seq, seq, seq),
+		`VACUUM (ANALYZE) read_positions`,
+	} {
+		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPlanOfUnread: on 200 conversations of 10,000 messages the statements for
+// the list and the badge touch a number of buffers that does not depend on how
+// much is unread, and no event.
+func TestPlanOfUnread(t *testing.T) {
+	w := newWorld(t)
+	conn := w.conn(t)
+	const messages = 10_000
+	fillInbox(t, conn, 200, messages)
+	statements := map[string]func() plan{
+		"badge": func() plan { return explain(t, conn, store.SQLBadge, "reader") },
+		"inbox": func() plan { return explain(t, conn, store.SQLInbox, "reader", "", true, nil, nil, nil, 20) },
+	}
+	buffers := map[string][]int64{}
+	for _, read := range []int{messages + 2, messages - 10, 2} { // nothing, a little, everything unread
+		readUpTo(t, conn, read)
+		if got := int64(w.badge("reader").Unread); got != int64(200*(messages+2-max(read, 2))) {
+			t.Fatalf("badge %d at read %d", got, read)
+		}
+		for name, run := range statements {
+			run() // warm
+			p := run()
+			p.each(func(n plan) {
+				if n.Loops > 0 && (n.Relation == "events" || strings.HasPrefix(n.Index, "events")) {
+					t.Errorf("%s at read %d touches events: %s %s", name, read, n.Node, n.Index)
+				}
+				if n.Node == "Seq Scan" && n.Relation == "members" && n.Loops > 0 && name == "badge" {
+					t.Logf("%s reads %s in sequence", name, n.Relation)
+				}
+			})
+			buffers[name] = append(buffers[name], p.Hit+p.Read)
+		}
+	}
+	for name, counts := range buffers {
+		t.Logf("%s: buffers %v with 0, 2,400 and 2,000,000 unread", name, counts)
+		for _, n := range counts {
+			// Rewriting the positions may move a page or two.
+			if n > counts[0]+counts[0]/10+4 || n < counts[0]-counts[0]/10-4 {
+				t.Errorf("%s: buffers %v", name, counts)
+			}
+		}
+	}
+}
+
+// TestPlanOfUnreadIsGenericToo: a prepared statement that has gone generic stays
+// on the same plan.
+func TestPlanOfUnreadIsGenericToo(t *testing.T) {
+	w := newWorld(t)
+	conn := w.conn(t)
+	fillInbox(t, conn, 200, 500)
+	for _, sql := range []string{
+		`SET plan_cache_mode = force_generic_plan`,
+		`PREPARE badge AS ` + store.SQLBadge,
+	} {
+		if _, err := conn.Exec(w.ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := explain(t, conn, `EXECUTE badge('reader')`)
+	p.each(func(n plan) {
+		if n.Loops > 0 && strings.HasPrefix(n.Index, "events") {
+			t.Errorf("the generic plan touches %s", n.Index)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tidemark/chat"
+	"tidemark/store"
+)
+
+// TestVerifyFindsWhatDeviates: each kind of damage is named by its rule, and
+// repair puts the ordinals right.
+func TestVerifyFindsWhatDeviates(t *testing.T) {
+	for name, damage := range map[string]struct {
+		sql        string
+		rule       string
+		repairable bool
+	}{
+		"an event's ordinal":          {`UPDATE events SET message_ord = message_ord + 1 WHERE conv_id = 'c' AND seq = 5`, "ordinals", true},
+		"a sender's ordinal":          {`UPDATE events SET sender_ord = 1 WHERE conv_id = 'c' AND seq = 6`, "ordinals", true},
+		"the conversation's":          {`UPDATE conversations SET message_ord = message_ord + 1 WHERE conv_id = 'c'`, "ordinals", true},
+		"the last withdrawal":         {`UPDATE conversations SET last_withdrawn_seq = 0 WHERE conv_id = 'c'`, "ordinals", true},
+		"a member's":                  {`UPDATE members SET sent_ord = sent_ord + 3 WHERE user_id = 'b' AND conv_id = 'c'`, "ordinals", true},
+		"a period's start":            {`UPDATE members SET from_ord = from_ord + 1 WHERE user_id = 'b' AND conv_id = 'c'`, "ordinals", true},
+		"a former period's end":       {`UPDATE membership_periods SET to_ord = to_ord + 1`, "ordinals", true},
+		"the number of periods":       {`UPDATE members SET former_periods = 0 WHERE former_periods > 0`, "ordinals", true},
+		"a read position's":           {`UPDATE read_positions SET read_ord = read_ord - 1`, "ordinals", true},
+		"the number of members":       {`UPDATE conversations SET member_count = 7 WHERE conv_id = 'c'`, "ordinals", true},
+		"a lost event":                {`DELETE FROM events WHERE conv_id = 'c' AND seq = 6`, "M6", false},
+		"a head beyond the log":       {`UPDATE conversations SET head = head + 1 WHERE conv_id = 'c'`, "M6", false},
+		"a delivered beyond head":     {`UPDATE device_cursors SET delivered_seq = 1000`, "M1", false},
+		"a read position too far":     {`UPDATE read_positions SET read_seq = 900, seen_seq = 900`, "M2", false},
+		"unread that does not add up": {`UPDATE read_positions SET read_ord = 1`, "M4", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.users("a", "b")
+			conv := w.group("c", "a", "b")
+			w.group("untouched", "a", "b")
+			w.device("b", "b1")
+			w.send(conv, "a", 6)
+			w.send(conv, "b", 1)
+			_, err := w.Recall(w.ctx, "a", conv, 4)
+			w.must(err)
+			w.must(w.read("b", conv, 6).Err)
+			w.must(w.ack("b1", 0, conv, 6).Err)
+			_, err = w.Leave(w.ctx, "b", conv)
+			w.must(err)
+			_, err = w.AddMembers(w.ctx, conv, []chat.UserID{"b"}, chat.HistoryMembership)
+			w.must(err)
+			w.noDeviations(t)
+
+			_, err = w.conn(t).Exec(w.ctx, damage.sql)
+			w.must(err)
+			var rules []string
+			looked, err := w.Verify(w.ctx, func(d store.Deviation) {
+				if d.Conversation != conv || d.Subject == "" || d.Found == "" {
+					t.Errorf("an unclear deviation: %+v", d)
+				}
+				rules = append(rules, d.Rule)
+			})
+			w.must(err)
+			found := false
+			for _, r := range rules {
+				found = found || r == damage.rule
+			}
+			if looked != 2 || !found {
+				t.Errorf("looked at %d conversations, found %v, want %s", looked, rules, damage.rule)
+			}
+			if damage.repairable {
+				w.must(w.Repair(w.ctx, conv))
+				w.noDeviations(t)
+			}
+		})
+	}
+}
+
+// TestP3OrderAndRepetitionDoNotMatter: any order and repetition of the same
+// reports ends in the same rows, in whatever batches they come.
+func TestP3OrderAndRepetitionDoNotMatter(t *testing.T) {
+	w := newWorld(t)
+	w.users("a", "b", "c")
+	w.device("b", "b1")
+	w.device("c", "c1")
+	ctx := context.Background()
+	rapid.Check(t, func(rt *rapid.T) {
+		p := &world{w.Store, rt, w.url, ctx, w.ids}
+		var convs []chat.ConversationID
+		for range 2 {
+			conv := p.group(chat.ConversationID(fmt.Sprint("p3-", p.ids.Add(1))), "a", "b", "c")
+			p.send(conv, "a", 6)
+			convs = append(convs, conv)
+		}
+		type report struct {
+			user chat.UserID
+			seq  chat.Seq
+			ack  bool
+		}
+		reports := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) report {
+			return report{rapid.SampledFrom([]chat.UserID{"b", "c"}).Draw(t, "user"),
+				chat.Seq(rapid.IntRange(0, 11).Draw(t, "seq")), rapid.Bool().Draw(t, "ack")}
+		}), 1, 12).Draw(rt, "reports")
+		// The first conversation gets them one by one as drawn, the second shuffled, repeated and in batches.
+		apply := func(conv chat.ConversationID, batch []report) {
+			var reads []store.ReadReport
+			var acks []store.AckReport
+			for _, r := range batch {
+				if r.ack {
+					acks = append(acks, store.AckReport{Device: chat.DeviceID(r.user + "1"), Conversation: conv, Seq: r.seq})
+				} else {
+					reads = append(reads, store.ReadReport{User: r.user, Conversation: conv, Seq: r.seq})
+				}
+			}
+			_, err := p.MarkRead(ctx, reads)
+			p.must(err)
+			_, err = p.Ack(ctx, acks)
+			p.must(err)
+		}
+		for _, r := range reports {
+			apply(convs[0], []report{r})
+		}
+		again := rapid.Permutation(append(append([]report{}, reports...), reports...)).Draw(rt, "again")
+		for len(again) > 0 {
+			n := rapid.IntRange(1, len(again)).Draw(rt, "batch")
+			apply(convs[1], again[:n])
+			again = again[n:]
+		}
+		for _, u := range []chat.UserID{"b", "c"} {
+			one, two := p.see(u, chat.DeviceID(u+"1"), convs[0]), p.see(u, chat.DeviceID(u+"1"), convs[1])
+			if one.Read != two.Read || one.Delivered != two.Delivered || one.UnreadMessages != two.UnreadMessages {
+				rt.Fatalf("%s: %d/%d/%d one by one, %d/%d/%d shuffled", u, one.Read, one.Delivered, one.UnreadMessages, two.Read, two.Delivered, two.UnreadMessages)
+			}
+		}
+	})
+	w.noDeviations(t)
+}
