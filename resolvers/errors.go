@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -125,10 +126,16 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 		out.Extensions["code"] = errcode.ValidationFailed
 		if protocol.Rule == "ValuesOfCorrectType" {
 			out.Extensions["code"] = string(chat.BadUserInput)
-			field = literalAt(ctx, protocol)
+			field = argumentHolding(ctx, literalAt(protocol))
 		} else if len(protocol.Path) > 0 && protocol.Path[0] == ast.PathName("variable") {
 			out.Extensions["code"] = string(chat.BadUserInput)
 			field, out.Path = lastName(protocol.Path), nil
+			out.Message = "The variable " + strings.TrimPrefix(protocol.Path.String(), "variable.") + " does not fit its type: " + protocol.Message
+			if len(protocol.Path) == 2 { // the variable as a whole: name the argument it goes into
+				if argument := argumentHolding(ctx, variableNamed(field)); argument != "" {
+					field = argument
+				}
+			}
 		}
 	case protocol != nil && protocol.Extensions["code"] == errcode.ParseFailed:
 		out.Message = protocol.Message
@@ -139,6 +146,10 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 	case field != "":
 		// A scalar of gqlgen's own refused the value: its text is about Go types.
 		out.Message = field + " has a value that does not fit its type."
+		out.Extensions["code"] = string(chat.BadUserInput)
+	case errors.As(err, new(*strconv.NumError)) && argumentHolding(ctx, hugeInteger) != "":
+		field = argumentHolding(ctx, hugeInteger)
+		out.Message = field + " must be a whole number of at most 64 bits."
 		out.Extensions["code"] = string(chat.BadUserInput)
 	default:
 		out.Message = "Something went wrong on the server's side. Try again; if it keeps failing, report the requestId."
@@ -178,24 +189,23 @@ func lastName(path ast.Path) string {
 	return ""
 }
 
-// literalAt names the argument or input field whose literal value an error's
-// location points at. The document is parsed once more: it was refused, so that
-// nobody kept it.
-func literalAt(ctx context.Context, e *gqlerror.Error) (name string) {
-	if len(e.Locations) == 0 || !graphql.HasOperationContext(ctx) {
+// argumentHolding names the argument or input field of the document whose value
+// satisfies is. The document is parsed once more: where it was refused, nobody
+// kept it.
+func argumentHolding(ctx context.Context, is func(*ast.Value) bool) (name string) {
+	if !graphql.HasOperationContext(ctx) {
 		return ""
 	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: graphql.GetOperationContext(ctx).RawQuery}, maxTokens)
 	if err != nil {
 		return ""
 	}
-	at := e.Locations[0]
 	var inValue func(as string, v *ast.Value)
 	inValue = func(as string, v *ast.Value) {
 		if v == nil {
 			return
 		}
-		if v.Position != nil && v.Position.Line == at.Line && v.Position.Column == at.Column {
+		if is(v) {
 			name = as
 		}
 		for _, child := range v.Children {
@@ -229,9 +239,33 @@ func literalAt(ctx context.Context, e *gqlerror.Error) (name string) {
 	return name
 }
 
+// literalAt is the value that an error's location points at.
+func literalAt(e *gqlerror.Error) func(*ast.Value) bool {
+	return func(v *ast.Value) bool {
+		return len(e.Locations) > 0 && v.Position != nil && v.Position.Line == e.Locations[0].Line && v.Position.Column == e.Locations[0].Column
+	}
+}
+
+// variableNamed is a use of a variable.
+func variableNamed(name string) func(*ast.Value) bool {
+	return func(v *ast.Value) bool { return v.Kind == ast.Variable && v.Raw == name }
+}
+
+// hugeInteger is a whole number that does not fit into 64 bits.
+func hugeInteger(v *ast.Value) bool {
+	if v.Kind != ast.IntValue {
+		return false
+	}
+	_, err := strconv.ParseInt(v.Raw, 10, 64)
+	return err != nil
+}
+
 // recovered turns a panic of a resolver into an internal error; the stack goes
 // to the log only.
 func (s *Server) recovered(ctx context.Context, p any) error {
+	if err, ok := p.(error); ok && errors.As(err, new(*strconv.NumError)) && argumentHolding(ctx, hugeInteger) != "" {
+		return err // gqlparser panics over a literal of more than 64 bits
+	}
 	s.log.ErrorContext(ctx, "panic in a resolver", "requestId", failuresOf(ctx).requestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return fmt.Errorf("panic: %v", p)
 }

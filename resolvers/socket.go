@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/coder/websocket"
@@ -167,7 +168,7 @@ func (s *socket) readFrame() (websocket.MessageType, []byte, error) {
 
 // parseFrame reads a frame and checks its shape.
 func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int, reason string) {
-	if kind != websocket.MessageText || json.Unmarshal(data, &f) != nil {
+	if kind != websocket.MessageText || !utf8.Valid(data) || json.Unmarshal(data, &f) != nil {
 		return f, closeBadMessage, "Invalid message received"
 	}
 	object := len(f.Payload) > 0 && bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{"))

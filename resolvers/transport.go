@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -93,6 +94,9 @@ func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, pro
 			return p, http.StatusRequestEntityTooLarge, "A request may have at most 262144 bytes. Send less at a time."
 		} else if err != nil {
 			return p, http.StatusBadRequest, "The request's body could not be read."
+		}
+		if !utf8.Valid(body) {
+			return p, http.StatusBadRequest, "The body must be valid UTF-8."
 		}
 		if err := decode(body, &p); err != nil {
 			return p, http.StatusBadRequest, "The body must be one JSON object with query, and optionally operationName, variables and extensions."

@@ -26,6 +26,7 @@ type history struct {
 	// visible is the largest head that was ever seen, by conversation (P5).
 	visible map[chat.ConversationID]chat.Seq
 	counts  map[string]int
+	turn    int
 }
 
 type modelDevice struct {
@@ -306,7 +307,12 @@ func (h *history) compare(rt *rapid.T) {
 	_, err = pgx.ForEachRow(rows, []any{&k.user, &k.conv, &active, &n}, func() error { counted[k] = n; return nil })
 	h.must(err)
 
-	for _, d := range h.devices {
+	// Everyone on one of their two devices, in turns.
+	h.turn++
+	for n, d := range h.devices {
+		if n%2 != h.turn%2 {
+			continue
+		}
 		sn, vw := h.view(d.user, d.id)
 		seen := map[chat.ConversationID]*chat.Conversation{}
 		for _, left := range []bool{false, true} {
