@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -147,10 +146,6 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 		// A scalar of gqlgen's own refused the value: its text is about Go types.
 		out.Message = field + " has a value that does not fit its type."
 		out.Extensions["code"] = string(chat.BadUserInput)
-	case errors.As(err, new(*strconv.NumError)) && argumentHolding(ctx, hugeInteger) != "":
-		field = argumentHolding(ctx, hugeInteger)
-		out.Message = field + " must be a whole number of at most 64 bits."
-		out.Extensions["code"] = string(chat.BadUserInput)
 	default:
 		out.Message = "Something went wrong on the server's side. Try again; if it keeps failing, report the requestId."
 		out.Extensions["code"] = codeInternal
@@ -251,21 +246,9 @@ func variableNamed(name string) func(*ast.Value) bool {
 	return func(v *ast.Value) bool { return v.Kind == ast.Variable && v.Raw == name }
 }
 
-// hugeInteger is a whole number that does not fit into 64 bits.
-func hugeInteger(v *ast.Value) bool {
-	if v.Kind != ast.IntValue {
-		return false
-	}
-	_, err := strconv.ParseInt(v.Raw, 10, 64)
-	return err != nil
-}
-
 // recovered turns a panic of a resolver into an internal error; the stack goes
 // to the log only.
 func (s *Server) recovered(ctx context.Context, p any) error {
-	if err, ok := p.(error); ok && errors.As(err, new(*strconv.NumError)) && argumentHolding(ctx, hugeInteger) != "" {
-		return err // gqlparser panics over a literal of more than 64 bits
-	}
 	s.log.ErrorContext(ctx, "panic in a resolver", "requestId", failuresOf(ctx).requestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return fmt.Errorf("panic: %v", p)
 }

@@ -34,6 +34,8 @@ func (operationLimit) MutateOperationContext(_ context.Context, opCtx *graphql.O
 	m := measure{doc: opCtx.Doc, fragments: map[string]size{}}
 	total := m.selections(opCtx.Operation.SelectionSet)
 	switch {
+	case m.badNumber != "":
+		return gqlerror.Wrap(chat.BadInput(m.badNumber, m.badNumber+" must be a number of at most 64 bits."))
 	case opCtx.Operation.Operation == ast.Subscription && total.roots != 1:
 		err := gqlerror.Errorf("a subscription must select exactly one field")
 		errcode.Set(err, errcode.ValidationFailed)
@@ -61,6 +63,26 @@ type size struct{ roots, fields, depth int }
 type measure struct {
 	doc       *ast.QueryDocument
 	fragments map[string]size
+	// badNumber is an argument with a literal beyond 64 bits, over which gqlparser panics later on.
+	badNumber string
+}
+
+func (m *measure) argument(name string, v *ast.Value) {
+	if v == nil {
+		return
+	}
+	if v.Kind == ast.IntValue || v.Kind == ast.FloatValue {
+		if _, err := v.Value(nil); err != nil {
+			m.badNumber = name
+		}
+	}
+	for _, child := range v.Children {
+		if child.Name != "" {
+			m.argument(child.Name, child.Value)
+		} else {
+			m.argument(name, child.Value)
+		}
+	}
 }
 
 func (m *measure) selections(set ast.SelectionSet) (total size) {
@@ -71,6 +93,9 @@ func (m *measure) selections(set ast.SelectionSet) (total size) {
 			if sel.Name == "__schema" || sel.Name == "__type" {
 				s = size{roots: 1, fields: 1, depth: 1} // has a depth rule of its own
 				break
+			}
+			for _, a := range sel.Arguments {
+				m.argument(a.Name, a.Value)
 			}
 			s = m.selections(sel.SelectionSet)
 			s = size{roots: 1, fields: s.fields + 1, depth: s.depth + 1}
