@@ -43,6 +43,20 @@ type process struct {
 	server *resolvers.Server
 	http   *httptest.Server
 	log    *syncBuffer
+
+	mu         sync.Mutex
+	statements []string // all that were sent so far
+}
+
+// sent is what was sent to the database while do ran.
+func (p *process) sent(do func()) []string {
+	p.mu.Lock()
+	before := len(p.statements)
+	p.mu.Unlock()
+	do()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.statements[before:]
 }
 
 func newWorld(t *testing.T) *world {
@@ -55,8 +69,18 @@ func newWorld(t *testing.T) *world {
 // process starts one more server on the same database; change adjusts its configuration.
 func (w *world) process(change func(*resolvers.Config)) *process {
 	w.t.Helper()
-	p := &process{w: w, store: storetest.OpenURL(w.t, w.url), log: &syncBuffer{}}
+	p := &process{w: w, log: &syncBuffer{}}
 	log := slog.New(slog.NewTextHandler(p.log, nil))
+	var err error
+	p.store, err = store.Open(context.Background(), w.url, store.Options{Log: log, Trace: func(sql string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.statements = append(p.statements, sql)
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(p.store.Close)
 	bus, err := pgbus.New(w.url, log)
 	if err != nil {
 		w.t.Fatal(err)

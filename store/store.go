@@ -32,6 +32,9 @@ type Options struct {
 	HintConnections int
 	// Log receives failures that are retried; nil discards them.
 	Log *slog.Logger
+	// Trace, if set, is called with the text of each statement before it is sent,
+	// from many goroutines.
+	Trace func(sql string)
 }
 
 // Open prepares the pools for the database at url (a PostgreSQL URL or DSN). It
@@ -42,10 +45,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	if s.requests, err = openPool(ctx, url, o.Connections, 16); err != nil {
+	if s.requests, err = openPool(ctx, url, o.Connections, 16, o.Trace); err != nil {
 		return nil, err
 	}
-	if s.hints, err = openPool(ctx, url, o.HintConnections, 2); err != nil {
+	if s.hints, err = openPool(ctx, url, o.HintConnections, 2, o.Trace); err != nil {
 		s.requests.Close()
 		return nil, err
 	}
@@ -58,7 +61,7 @@ func (s *Store) Close() {
 	s.requests.Close()
 }
 
-func openPool(ctx context.Context, url string, conns, fallback int) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, conns, fallback int, trace func(string)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
@@ -68,6 +71,9 @@ func openPool(ctx context.Context, url string, conns, fallback int) (*pgxpool.Po
 	}
 	cfg.MaxConns = int32(conns)
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	if trace != nil {
+		cfg.ConnConfig.Tracer = tracer(trace)
+	}
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark"
 	// Every statement is short and indexed: compiling one costs more than it saves.
@@ -83,3 +89,26 @@ func openPool(ctx context.Context, url string, conns, fallback int) (*pgxpool.Po
 func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) error {
 	return domainError(pgx.BeginFunc(ctx, s.requests, do))
 }
+
+// tracer adapts Options.Trace to pgx.
+type tracer func(sql string)
+
+var (
+	_ pgx.QueryTracer = tracer(nil)
+	_ pgx.BatchTracer = tracer(nil)
+)
+
+func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	t(d.SQL)
+	return ctx
+}
+
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (t tracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) { t(d.SQL) }
+
+func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
