@@ -46,7 +46,8 @@ func TestGraphQLHTTPAudits(t *testing.T) {
 func TestRealClient(t *testing.T) {
 	g := newTrio(t)
 	g.a.send(g.conv, 9)
-	if got := node(t, "client.mjs", g.main.http.URL+"/graphql", g.b1.token, g.b2.token); got != "client ok\n" {
+	endpoint := g.main.http.URL + "/graphql"
+	if got := node(t, "client.mjs", endpoint, g.b1.token, endpoint, g.b2.token); got != "client ok\n" {
 		t.Error(got)
 	}
 }
