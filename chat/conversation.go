@@ -14,7 +14,8 @@ const (
 // HistoryOnJoin says what a member who comes back may see.
 type HistoryOnJoin string
 
-// Membership shows the periods of earlier memberships, SinceJoin hides them.
+// HistoryMembership shows the periods of earlier memberships, HistorySinceJoin
+// hides them.
 const (
 	HistoryMembership HistoryOnJoin = "MEMBERSHIP"
 	HistorySinceJoin  HistoryOnJoin = "SINCE_JOIN"

@@ -17,7 +17,7 @@ func (m mutation) RegisterInstall(ctx context.Context, in graph.RegisterInstallI
 	if err := chat.CheckID("installId", in.InstallID); err != nil {
 		return nil, err
 	}
-	d, reinstalled, err := m.store.RegisterInstall(ctx, d.ID, in.InstallID)
+	d, reinstalled, err := m.store.RegisterInstall(ctx, d.ID, in.InstallID, d.InstallEpoch)
 	if err != nil {
 		return nil, err
 	}

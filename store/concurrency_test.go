@@ -102,7 +102,7 @@ func TestA36AckInFlightDuringAReinstall(t *testing.T) {
 		w.ack(d.ID, 0, conv, 1)
 		convs = append(convs, conv)
 	}
-	_, _, err := w.RegisterInstall(w.ctx, d.ID, "old")
+	_, _, err := w.RegisterInstall(w.ctx, d.ID, "old", 0)
 	w.must(err)
 	release := w.hold(t, `UPDATE device_cursors SET changed_xid = changed_xid WHERE device_id = 'b1' AND conv_id = 'c1'`)
 	done := make(chan []store.AckResult)
@@ -116,7 +116,7 @@ func TestA36AckInFlightDuringAReinstall(t *testing.T) {
 		done <- results
 	}()
 	w.waiting(t, 1)
-	_, reinstalled, err := w.RegisterInstall(w.ctx, d.ID, "new")
+	_, reinstalled, err := w.RegisterInstall(w.ctx, d.ID, "new", 0)
 	w.must(err)
 	if !reinstalled {
 		t.Fatal("not a reinstall")

@@ -105,10 +105,6 @@ func (s *Store) RevokeDevice(ctx context.Context, id chat.DeviceID, owner *chat.
 	return user, err
 }
 
-func errNoDevice() error {
-	return &chat.Error{Code: chat.NotFound, Message: "There is no such device, or it was revoked."}
-}
-
 // The epoch is compared and raised on the row itself, so that of two calls at
 // once with the same install id only one raises it. The first id is no reinstall.
 const sqlRegisterInstall = `
@@ -122,10 +118,11 @@ const sqlDevice = `SELECT ` + deviceColumns + ` FROM devices d WHERE d.device_id
 
 // RegisterInstall records which installation runs on the device. The first one
 // leaves epoch 0, the same again changes nothing, another one raises the epoch
-// by one, which takes all earlier delivered positions out of account. A revoked
-// device is UNAUTHENTICATED. Safe to repeat.
-func (s *Store) RegisterInstall(ctx context.Context, id chat.DeviceID, install string) (d *chat.Device, reinstalled bool, err error) {
-	_, err = s.repeat(ctx, "register install", func() error {
+// by one, which takes all earlier delivered positions out of account. known is
+// the epoch that the caller saw before: after a lost connection it tells whether
+// this call was the reinstall. A revoked device is UNAUTHENTICATED. Safe to repeat.
+func (s *Store) RegisterInstall(ctx context.Context, id chat.DeviceID, install string, known int32) (d *chat.Device, reinstalled bool, err error) {
+	repeated, err := s.repeat(ctx, "register install", func() error {
 		d, err = one(ctx, s.requests, func(row pgx.CollectableRow) (*chat.Device, error) {
 			var d chat.Device
 			err := row.Scan(&d.ID, &d.UserID, &d.Name, &d.InstallEpoch, &d.InstallID, &d.CreatedAt.Time, &reinstalled)
@@ -141,20 +138,8 @@ func (s *Store) RegisterInstall(ctx context.Context, id chat.DeviceID, install s
 	if err == pgx.ErrNoRows {
 		return nil, false, chat.ErrUnauthenticated()
 	}
-	return d, reinstalled, err
-}
-
-// querier is what a pool and a transaction have in common.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// one runs a statement that answers exactly one row; none is pgx.ErrNoRows.
-func one[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
-	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		var zero T
-		return zero, err
+		return nil, false, err
 	}
-	return pgx.CollectExactlyOneRow(rows, scan)
+	return d, reinstalled || repeated && d.InstallEpoch > known, nil
 }

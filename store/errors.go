@@ -47,6 +47,19 @@ func errNoConversation() error {
 	return &chat.Error{Code: chat.NotFound, Message: "There is no such conversation."}
 }
 
+func errNoDevice() error {
+	return &chat.Error{Code: chat.NotFound, Message: "There is no such device, or it was revoked."}
+}
+
+func errDirectMembers() error {
+	return &chat.Error{Code: chat.Forbidden, Message: "A DIRECT conversation has the same two members for ever. Create a GROUP for a changing circle."}
+}
+
+func errIdempotencyConflict() error {
+	return &chat.Error{Code: chat.IdempotencyConflict, Field: "clientMessageId",
+		Message: "This clientMessageId was used before with different content. Use a new one for a new message."}
+}
+
 // connectionLost reports whether err means that the connection is gone or could
 // not be had, so that the same call may succeed on another one. The outcome of
 // a commit that was under way is then unknown.

@@ -100,14 +100,15 @@ func user(id *chat.UserID, name *string) *chat.User {
 	return &chat.User{ID: *id, Name: name}
 }
 
-// sqlLastMessage: per conversation of the page $2, backwards by primary key from
-// the end of the newest period that holds a message.
+// sqlLastMessage: per conversation of the page $2, backwards by primary key. While
+// the viewer is a member it starts at the newest message; for a period that is
+// over it passes the events behind that period's last message.
 var sqlLastMessage = `
 SELECT ` + sqlEventColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
   SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
-    SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN q.from_seq AND q.to_seq AND e.kind = 1
+    SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN q.from_seq AND least(q.to_seq, c.last_message_seq) AND e.kind = 1
     ORDER BY e.seq DESC LIMIT 1) x
   ORDER BY x.seq DESC LIMIT 1) e ` + sqlEventJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
@@ -115,13 +116,14 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
 // LastMessage reads the newest message that the viewer may see, withdrawn ones
 // included; nil if there is none.
 func (vw *View) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
-	return loadPart(ctx, vw, &vw.lastMessages, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.lastMessages, struct{}{}, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
 		return messages(ctx, tx, sqlLastMessage, vw.viewer.User, page)
 	})
 }
 
 // sqlFirstUnread: per conversation with anything unread, forwards by primary
-// key from the read position.
+// key from the read position. It passes what lies before the first unread
+// message: joins, leaves, recalled messages and the viewer's own.
 var sqlFirstUnread = `
 SELECT ` + sqlEventColumns + `
 FROM ` + sqlViewed + `
@@ -136,7 +138,7 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`
 
 // FirstUnread reads the first unread message; nil if nothing is unread.
 func (vw *View) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
-	return loadPart(ctx, vw, &vw.firstUnreads, struct{}{}, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.firstUnreads, struct{}{}, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
 		return messages(ctx, tx, sqlFirstUnread, vw.viewer.User, page)
 	})
 }
@@ -200,7 +202,7 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) ORDER BY e.conv_id, e.seq DESC`
 
 // Events reads a page of events that the viewer may see.
 func (vw *View) Events(ctx context.Context, c *chat.Conversation, r EventRange) (*EventPage, error) {
-	page, err := loadPart(ctx, vw, &vw.eventPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*EventPage, error) {
+	page, err := loadPart(ctx, vw, &vw.eventPages, r, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*EventPage, error) {
 		sql := sqlEventsForward
 		if r.Backwards {
 			sql = sqlEventsBackward
@@ -252,7 +254,7 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND (` + visible("e.seq") + ` OR e.
 
 // Message reads one message that the viewer sent or may see; nil if there is none.
 func (vw *View) Message(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (m *chat.Message, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := messages(ctx, tx, sqlMessage, vw.viewer.User, []chat.ConversationID{conv}, seq)
 		m = found[conv]
 		return err

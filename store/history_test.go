@@ -279,7 +279,7 @@ func (h *history) leave(c *modelConversation, u chat.UserID, removed bool) {
 func (h *history) install(rt *rapid.T) {
 	d := rapid.SampledFrom(h.devices).Draw(rt, "device")
 	install := rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "install")
-	got, reinstalled, err := h.RegisterInstall(h.ctx, d.id, install)
+	got, reinstalled, err := h.RegisterInstall(h.ctx, d.id, install, 0)
 	h.must(err)
 	want := d.install != "" && d.install != install
 	if want {

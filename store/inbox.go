@@ -69,7 +69,7 @@ func (vw *View) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error) {
 		after, afterID = &r.After.Activity, &r.After.ID
 	}
 	var page InboxPage
-	err := vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err := vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		list, err := vw.collect(ctx, tx, sqlInbox, vw.viewer.User, vw.viewer.Device, !r.Left, r.Unread, after, afterID, r.First+1)
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func (vw *View) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error) {
 
 // Conversation reads one conversation; nil if the viewer never was a member of it.
 func (vw *View) Conversation(ctx context.Context, id chat.ConversationID) (found *chat.Conversation, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if found = vw.rows[id]; found != nil {
 			return nil
 		}
@@ -130,7 +130,7 @@ func (vw *View) scanConversation(row pgx.CollectableRow) (*chat.Conversation, er
 
 // Badge reads the viewer's badge.
 func (vw *View) Badge(ctx context.Context) (*chat.Badge, error) {
-	err := vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err := vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if vw.badge != nil {
 			return nil
 		}

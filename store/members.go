@@ -107,10 +107,14 @@ func (s *Store) changeMembers(ctx context.Context, what string, conv chat.Conver
 		})
 	})
 	if repeated && err == nil {
-		changed = users // a lost commit may have changed any of them: all are told
+		// An attempt whose answer was lost may have changed any of them: all who
+		// have to do with the conversation are told.
+		changed, err = column[chat.UserID](ctx, s.requests, sqlEverMembers, conv, users)
 	}
 	return changed, err
 }
+
+const sqlEverMembers = `SELECT user_id FROM members WHERE conv_id = $1 AND user_id = ANY($2)`
 
 // Leave ends the caller's own membership; done before, it changes nothing and
 // answers false. Someone who never was a member is NOT_MEMBER; a DIRECT
@@ -119,7 +123,9 @@ func (s *Store) Leave(ctx context.Context, user chat.UserID, conv chat.Conversat
 	repeated, err := s.repeat(ctx, "leave", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
 			kind, err := lockConversation(ctx, tx, conv)
-			if err != nil && err != pgx.ErrNoRows {
+			if err == pgx.ErrNoRows {
+				return chat.ErrNotMember()
+			} else if err != nil {
 				return err
 			}
 			var ever bool
@@ -142,6 +148,10 @@ func (s *Store) Leave(ctx context.Context, user chat.UserID, conv chat.Conversat
 
 const sqlEverMember = `SELECT EXISTS (SELECT FROM members WHERE user_id = $1 AND conv_id = $2)`
 
+// lockConversation takes the conversation's lock for the transaction. Without a
+// row there is nothing to lock, and the error is pgx.ErrNoRows: the caller must
+// not go on, or it would write unlocked into a conversation that was created
+// between two statements.
 func lockConversation(ctx context.Context, tx pgx.Tx, conv chat.ConversationID) (kind chat.ConversationKind, err error) {
 	err = tx.QueryRow(ctx, sqlLockConversation, conv).Scan(&kind)
 	return kind, err
@@ -149,30 +159,4 @@ func lockConversation(ctx context.Context, tx pgx.Tx, conv chat.ConversationID) 
 
 func join(ctx context.Context, tx pgx.Tx, conv chat.ConversationID, users []chat.UserID, history chat.HistoryOnJoin) ([]chat.UserID, error) {
 	return column[chat.UserID](ctx, tx, sqlJoin, conv, distinct(users), history == chat.HistorySinceJoin)
-}
-
-func errDirectMembers() error {
-	return &chat.Error{Code: chat.Forbidden, Message: "A DIRECT conversation has the same two members for ever. Create a GROUP for a changing circle."}
-}
-
-// distinct keeps the first of equal elements.
-func distinct[T comparable](list []T) []T {
-	seen := make(map[T]bool, len(list))
-	var out []T
-	for _, v := range list {
-		if !seen[v] {
-			seen[v] = true
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// column collects the only column of a statement's rows.
-func column[T any](ctx context.Context, q querier, sql string, args ...any) ([]T, error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[T])
 }

@@ -22,7 +22,9 @@ type Draft struct {
 }
 
 // Appended is what became of a draft: its seq, or Err. Duplicate says that the
-// client message id had been used before with the same content.
+// client message id had been used before with the same content. After a lost
+// connection it is false even if it was: an earlier attempt of this very call
+// may have appended the message, and then nobody was told of it yet.
 type Appended struct {
 	Seq       chat.Seq
 	Duplicate bool
@@ -49,6 +51,12 @@ func (d Draft) contentHash() []byte {
 	return h.Sum(nil)
 }
 
+// sqlLockForAppend takes the row lock that [sqlLockConversation] takes, and notes
+// for the rest of the transaction that there was a row to lock: a conversation
+// that is created between the two statements must not be written unlocked.
+const sqlLockForAppend = `
+SELECT set_config('tidemark.locked', conv_id, true) FROM conversations WHERE conv_id = $1 FOR NO KEY UPDATE`
+
 // sqlLockConversation takes the row lock that makes the order of seqs the order
 // of commits, and looks at nothing else: whatever is judged must be read by a
 // later statement, whose snapshot is younger than the wait for this lock.
@@ -66,7 +74,8 @@ judged AS MATERIALIZED (
   SELECT t.*, old.seq AS old_seq, old.content_hash IS DISTINCT FROM t.hash AS differs, m.user_id IS NOT NULL AS member, m.sent_ord
   FROM input t
   LEFT JOIN events old ON old.conv_id = $1 AND old.sender = t.sender AND old.client_message_id = t.client_id
-  LEFT JOIN members m ON m.user_id = t.sender AND m.conv_id = $1 AND m.left_at IS NULL),
+  LEFT JOIN members m ON m.user_id = t.sender AND m.conv_id = $1 AND m.left_at IS NULL
+    AND current_setting('tidemark.locked', true) = m.conv_id),
 numbered AS MATERIALIZED (
   SELECT j.*, row_number() OVER (ORDER BY i) AS n, row_number() OVER (PARTITION BY sender ORDER BY i) AS own
   FROM judged j WHERE old_seq IS NULL AND member),
@@ -105,9 +114,12 @@ func (s *Store) Append(ctx context.Context, conv chat.ConversationID, drafts []D
 			send = append(send, i)
 		}
 	}
-	_, err := s.repeat(ctx, "append", func() error { return s.appendOnce(ctx, conv, drafts, send, results) })
+	repeated, err := s.repeat(ctx, "append", func() error { return s.appendOnce(ctx, conv, drafts, send, results) })
 	if err != nil {
 		return nil, err
+	}
+	for _, i := range send {
+		results[i].Duplicate = results[i].Duplicate && !repeated
 	}
 	for i, d := range drafts {
 		if of := first[draftKey{d.Sender, d.ClientMessageID}]; of != i {
@@ -141,7 +153,7 @@ func (s *Store) appendOnce(ctx context.Context, conv chat.ConversationID, drafts
 		senders[k], ids[k], hashes[k], bodies[k] = d.Sender, d.ClientMessageID, d.contentHash(), d.Body
 	}
 	var batch pgx.Batch
-	batch.Queue(sqlLockConversation, conv)
+	batch.Queue(sqlLockForAppend, conv)
 	batch.Queue(sqlAppend, conv, senders, ids, hashes, bodies).Query(func(rows pgx.Rows) error {
 		var i int64
 		var seq chat.Seq
@@ -160,11 +172,6 @@ func (s *Store) appendOnce(ctx context.Context, conv chat.ConversationID, drafts
 		return err
 	})
 	return s.requests.SendBatch(ctx, &batch).Close()
-}
-
-func errIdempotencyConflict() error {
-	return &chat.Error{Code: chat.IdempotencyConflict, Field: "clientMessageId",
-		Message: "This clientMessageId was used before with different content. Use a new one for a new message."}
 }
 
 // sqlRecallTarget judges a recall under the conversation's lock: is the caller
@@ -197,7 +204,9 @@ func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.Conversa
 	repeated, err := s.repeat(ctx, "recall", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
 			changed = false
-			if _, err := tx.Exec(ctx, sqlLockConversation, conv); err != nil {
+			if _, err := lockConversation(ctx, tx, conv); err == pgx.ErrNoRows {
+				return chat.ErrNotMember()
+			} else if err != nil {
 				return err
 			}
 			var head chat.Seq

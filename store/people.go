@@ -36,7 +36,7 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND m.left_at IS NULL ORDER BY m.co
 
 // Members reads a page of the present members; empty for a viewer who has left.
 func (vw *View) Members(ctx context.Context, c *chat.Conversation, r MemberRange) (*MemberPage, error) {
-	page, err := loadPart(ctx, vw, &vw.memberPages, r, c.ID, func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
+	page, err := loadPart(ctx, vw, &vw.memberPages, r, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
 		rows, err := tx.Query(ctx, sqlMembers, vw.viewer.User, page, r.After, r.Limit+1)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ const sqlDevices = `SELECT ` + deviceColumns + ` FROM devices d WHERE d.user_id 
 
 // Devices reads the viewer's devices that are not revoked, oldest first.
 func (vw *View) Devices(ctx context.Context) (devices []*chat.Device, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlDevices, vw.viewer.User)
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (vw *View) Devices(ctx context.Context) (devices []*chat.Device, err error)
 
 // Device reads the viewer's own device.
 func (vw *View) Device(ctx context.Context) (d *chat.Device, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		d, err = one(ctx, tx, scanDevice, sqlDevice, vw.viewer.Device)
 		if err == pgx.ErrNoRows {
 			return chat.ErrUnauthenticated()
@@ -95,7 +95,7 @@ func (vw *View) Device(ctx context.Context) (d *chat.Device, err error) {
 
 // User reads the viewer.
 func (vw *View) User(ctx context.Context) (u *chat.User, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		u, err = one(ctx, tx, scanUser, sqlUser, vw.viewer.User)
 		if err == pgx.ErrNoRows {
 			return errNoUser()
@@ -109,7 +109,7 @@ const sqlRef = `SELECT conv_id, kind, title, head, member_count FROM conversatio
 
 // Ref reads a conversation as the application's back end sees it; nil if there is none.
 func (sn *Snapshot) Ref(ctx context.Context, id chat.ConversationID) (ref *chat.ConversationRef, err error) {
-	err = sn.read(ctx, func(tx pgx.Tx) error {
+	err = sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var r chat.ConversationRef
 		err := tx.QueryRow(ctx, sqlRef, id).Scan(&r.ID, &r.Kind, &r.Title, &r.Head, &r.MemberCount)
 		if err == pgx.ErrNoRows {

@@ -93,11 +93,12 @@ JOIN read_positions r ON r.user_id = t.u AND r.conv_id = t.c ORDER BY t.i`
 // database's. Safe to repeat, and repeated within ctx if the connection is lost.
 func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResult, error) {
 	results := make([]ReadResult, len(reports))
+	ends := make([]chat.Seq, len(reports))
 	index := make([]int, len(reports))
 	for i := range index {
 		index[i] = i
 	}
-	repeated, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, index, results) })
+	repeated, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, index, results, ends) })
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +107,12 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 	// is older can stand in its way.
 	var again []int
 	for i, r := range results {
-		if r.Err == nil && reports[i].Seq > r.Read && !r.Moved && (reports[i].Revision == nil || *reports[i].Revision >= r.Revision) {
+		if r.Err == nil && min(reports[i].Seq, ends[i]) > r.Read && !r.Moved && (reports[i].Revision == nil || *reports[i].Revision >= r.Revision) {
 			again = append(again, i)
 		}
 	}
 	if len(again) > 0 {
-		second, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, results) })
+		second, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, results, ends) })
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +124,9 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 	return results, nil
 }
 
-func (s *Store) markReadOnce(ctx context.Context, reports []ReadReport, index []int, results []ReadResult) error {
+// markReadOnce writes the reports at index and fills in their results, and in
+// ends where the log ends for each.
+func (s *Store) markReadOnce(ctx context.Context, reports []ReadReport, index []int, results []ReadResult, ends []chat.Seq) error {
 	users := make([]chat.UserID, len(index))
 	convs := make([]chat.ConversationID, len(index))
 	seqs := make([]chat.Seq, len(index))
@@ -139,7 +142,7 @@ func (s *Store) markReadOnce(ctx context.Context, reports []ReadReport, index []
 		var head chat.Seq
 		var r ReadResult
 		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Read, &r.Revision, &r.Moved}, func() error {
-			results[i] = r
+			results[i], ends[i] = r, head
 			switch refused {
 			case 1:
 				results[i] = ReadResult{Err: chat.ErrNotMember()}

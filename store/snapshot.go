@@ -23,6 +23,7 @@ type Viewer struct {
 // first read to [Snapshot.Close].
 type Snapshot struct {
 	pool   *pgxpool.Pool
+	limit  time.Duration // for one read; 0: as long as its context
 	repeat func(ctx context.Context, what string, do func() error) (bool, error)
 
 	mu      sync.Mutex
@@ -57,7 +58,13 @@ func (s *Store) Snapshot() *Snapshot { return &Snapshot{pool: s.requests, repeat
 
 // HintSnapshot prepares a snapshot for the evaluation of a subscription event,
 // on connections of its own. The caller must close it.
-func (s *Store) HintSnapshot() *Snapshot { return &Snapshot{pool: s.hints, repeat: s.repeat} }
+func (s *Store) HintSnapshot() *Snapshot {
+	return &Snapshot{pool: s.hints, limit: hintReadTimeout, repeat: s.repeat}
+}
+
+// hintReadTimeout is how long one read for a hint may take: a subscription's
+// context lasts as long as its socket.
+const hintReadTimeout = 10 * time.Second
 
 // View looks at the snapshot as viewer sees it.
 func (sn *Snapshot) View(v Viewer) *View { return &View{sn: sn, viewer: v} }
@@ -87,13 +94,18 @@ SELECT pg_snapshot_xmax(s)::text::bigint - (SELECT count(*) FROM pg_snapshot_xip
 
 // read opens the transaction if need be and runs do in it, alone. A connection
 // that is lost before anything was read is replaced.
-func (sn *Snapshot) read(ctx context.Context, do func(tx pgx.Tx) error) error {
+func (sn *Snapshot) read(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
+	if sn.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, sn.limit)
+		defer cancel()
+	}
 	if err := sn.open(ctx); err != nil {
 		return err
 	}
-	return domainError(do(sn.tx))
+	return domainError(do(ctx, sn.tx))
 }
 
 func (sn *Snapshot) open(ctx context.Context) error {
@@ -103,7 +115,6 @@ func (sn *Snapshot) open(ctx context.Context) error {
 	if sn.tx != nil {
 		return nil
 	}
-	sn.opened = time.Now()
 	_, err := sn.repeat(ctx, "open snapshot", func() error {
 		var batch pgx.Batch
 		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -116,7 +127,7 @@ func (sn *Snapshot) open(ctx context.Context) error {
 			}
 			return err
 		}
-		sn.tx = tx
+		sn.tx, sn.opened = tx, time.Now() // without the wait for a connection
 		return nil
 	})
 	return err
@@ -128,8 +139,8 @@ type part[K comparable, V any] map[K]map[chat.ConversationID]V
 // loadPart answers a part of conversation id. If it was not loaded yet, load
 // is called for the conversations of the page that id was handed out with.
 func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V], key K, id chat.ConversationID,
-	load func(tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]V, error)) (v V, err error) {
-	err = vw.sn.read(ctx, func(tx pgx.Tx) error {
+	load func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]V, error)) (v V, err error) {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		loaded, ok := (*p)[key]
 		if ok {
 			if v, ok = loaded[id]; ok {
@@ -140,7 +151,7 @@ func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V],
 		if !ok {
 			page = []chat.ConversationID{id}
 		}
-		more, err := load(tx, page)
+		more, err := load(ctx, tx, page)
 		if err != nil {
 			return err
 		}

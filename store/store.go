@@ -76,6 +76,8 @@ func openPool(ctx context.Context, url string, conns, fallback int, trace func(s
 	}
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark"
+	// Lock first, then look: the second statement needs a snapshot of its own.
+	params["default_transaction_isolation"] = "read committed"
 	// Every statement is short and indexed: compiling one costs more than it saves.
 	params["jit"] = "off"
 	// A caller behind a stuck lock gets an error, not silence.

@@ -144,29 +144,41 @@ fixed_events AS (
 fixed_conversation AS (
   UPDATE conversations c SET message_ord = t.message_ord, last_message_seq = t.last_message_seq, last_withdrawn_seq = t.last_withdrawn_seq,
     member_count = (SELECT count(*) FROM members WHERE conv_id = $1 AND left_at IS NULL), changed_xid = pg_current_xact_id()
-  FROM totals t WHERE c.conv_id = $1),
+  FROM totals t WHERE c.conv_id = $1
+    AND (c.message_ord, c.last_message_seq, c.last_withdrawn_seq, c.member_count)
+      IS DISTINCT FROM (t.message_ord, t.last_message_seq, t.last_withdrawn_seq, (SELECT count(*) FROM members WHERE conv_id = $1 AND left_at IS NULL))),
 fixed_former AS (
   UPDATE membership_periods m SET from_ord = p.true_from_ord, from_own = p.true_from_own, to_ord = p.true_to_ord, to_own = p.true_to_own
   FROM periods p WHERE m.conv_id = $1 AND NOT p.newest AND m.user_id = p.user_id AND m.from_seq = p.from_seq
     AND (p.from_ord, p.from_own, p.to_ord, p.to_own) IS DISTINCT FROM (p.true_from_ord, p.true_from_own, p.true_to_ord, p.true_to_own))
 UPDATE members m SET sent_ord = s.true_sent, from_ord = p.true_from_ord, from_own = p.true_from_own, to_ord = p.true_to_ord, to_own = p.true_to_own,
-  former_periods = (SELECT count(*) FROM membership_periods f WHERE f.user_id = m.user_id AND f.conv_id = m.conv_id), changed_xid = pg_current_xact_id()
-FROM periods p, sent s
-WHERE m.conv_id = $1 AND p.newest AND m.user_id = p.user_id AND s.user_id = m.user_id`
+  former_periods = f.n, changed_xid = pg_current_xact_id()
+FROM periods p, sent s, (
+  SELECT o.user_id, count(f.from_seq) AS n FROM members o LEFT JOIN membership_periods f ON f.user_id = o.user_id AND f.conv_id = o.conv_id
+  WHERE o.conv_id = $1 GROUP BY 1) f
+WHERE m.conv_id = $1 AND p.newest AND m.user_id = p.user_id AND s.user_id = m.user_id AND f.user_id = m.user_id
+  AND (m.sent_ord, m.from_ord, m.from_own, m.to_ord, m.to_own, m.former_periods)
+    IS DISTINCT FROM (s.true_sent, p.true_from_ord, p.true_from_own, p.true_to_ord, p.true_to_own, f.n)`
 
 // Read positions come after the log's ordinals are committed, which is where a
-// report that arrives meanwhile looks its own up.
+// report that arrives meanwhile looks its own up. A position beyond the log has
+// no ordinals and is left for a human.
 const sqlRepairPositions = sqlTruth + `
 UPDATE read_positions r SET read_ord = p.true_ord, read_own = p.true_own, changed_xid = pg_current_xact_id()
 FROM positions p
-WHERE r.conv_id = $1 AND r.user_id = p.user_id AND r.read_seq = p.read_seq AND (r.read_ord, r.read_own) IS DISTINCT FROM (p.true_ord, p.true_own)`
+WHERE r.conv_id = $1 AND r.user_id = p.user_id AND r.read_seq = p.read_seq
+  AND r.read_seq <= (SELECT head FROM totals) AND (r.read_ord, r.read_own) IS DISTINCT FROM (p.true_ord, p.true_own)`
 
-// Repair rewrites the ordinals of one conversation from its log. It cannot put
-// back events that are missing or positions that lie beyond the end.
+// Repairable reports whether rewriting ordinals can mend the deviation. Events
+// that are missing and positions that lie beyond the end stay as they are.
+func (d Deviation) Repairable() bool { return d.Rule == "ordinals" || d.Rule == "M4" }
+
+// Repair rewrites the ordinals of one conversation from its log, where they
+// deviate; see [Deviation.Repairable].
 func (s *Store) Repair(ctx context.Context, conv chat.ConversationID) error {
 	for _, sql := range []string{sqlRepairLog, sqlRepairPositions} {
 		err := s.write(ctx, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, sqlLockConversation, conv); err != nil {
+			if _, err := lockConversation(ctx, tx, conv); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, sql, conv)
