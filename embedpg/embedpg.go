@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ type Config struct {
 // Server is a running PostgreSQL.
 type Server struct {
 	dir, socket string
+	temporary   bool // the socket's directory is ours to remove
 	lock        *os.File
 	process     *process
 }
@@ -40,16 +42,21 @@ type Server struct {
 const superuser = "tidemark"
 
 // Start initialises the data directory if it is new, starts PostgreSQL and
-// waits until it answers. As root, PostgreSQL runs as an unprivileged user. It
-// fails at once if another process uses the directory, and waits for a server
-// that is still shutting down after its owner was killed.
+// waits until it answers. As root, PostgreSQL runs as the owner of the data, or
+// as an unprivileged user if there is none yet. It fails at once if another
+// process uses the directory, and waits for a server that is still shutting down
+// after its owner was killed.
 func Start(ctx context.Context, c Config) (_ *Server, err error) {
-	bin, err := findBinaries(c.BinDir, filepath.Join(c.Dir, "data"))
+	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: c.Dir}
-	account, err := unprivileged()
+	s := &Server{dir: dir}
+	bin, err := findBinaries(c.BinDir, s.data())
+	if err != nil {
+		return nil, err
+	}
+	account, err := accountFor(s.data())
 	if err != nil {
 		return nil, err
 	}
@@ -61,34 +68,32 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 			s.release()
 		}
 	}()
-	data := s.data()
-	if _, statErr := os.Stat(filepath.Join(data, "PG_VERSION")); errors.Is(statErr, os.ErrNotExist) {
-		if err := initialise(ctx, bin, data, account); err != nil {
+	if _, statErr := os.Stat(s.data()); errors.Is(statErr, os.ErrNotExist) {
+		if err := s.initialise(ctx, bin, account); err != nil {
 			return nil, err
 		}
 	}
-	if err := waitForPredecessor(ctx, data); err != nil {
-		return nil, err
-	}
-	if s.process, err = s.launch(bin, data, c.Throwaway, account); err != nil {
-		return nil, err
-	}
-	if err := s.waitUntilReady(ctx); err != nil {
-		s.process.stop()
-		return nil, fmt.Errorf("the private PostgreSQL did not start: %w\n%s", err, s.logTail())
-	}
-	return s, nil
+	return s, s.launch(ctx, bin, c.Throwaway, account)
 }
 
-// Running is the URL of the server that another process runs in dir, if one does.
+// Running is the URL of the server that another process runs in dir, if one
+// answers there.
 func Running(dir string) (string, bool) {
-	s := &Server{dir: dir}
-	pid, ready := postmaster(s.data())
-	if !ready || syscall.Kill(pid, 0) == syscall.ESRCH {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
 		return "", false
 	}
-	s.socket = socketOf(s.data())
-	return s.URL(), s.socket != ""
+	s := &Server{dir: dir}
+	file := readPostmaster(s.data())
+	if !file.ready || file.socket == "" {
+		return "", false
+	}
+	s.socket = file.socket
+	conn, err := net.DialTimeout("unix", filepath.Join(s.socket, ".s.PGSQL.5432"), time.Second)
+	if err != nil {
+		return "", false
+	}
+	return s.URL(), conn.Close() == nil
 }
 
 // URL is where the server's database is.
@@ -96,7 +101,9 @@ func (s *Server) URL() string { return s.Database("postgres") }
 
 // Database is the URL of another database of the same server.
 func (s *Server) Database(name string) string {
-	return "postgres:///" + name + "?host=" + url.QueryEscape(s.socket) + "&user=" + superuser
+	// A space must not become a plus sign, which a URL's reader takes literally here.
+	host := strings.ReplaceAll(url.QueryEscape(s.socket), "+", "%20")
+	return "postgres:///" + name + "?host=" + host + "&user=" + superuser
 }
 
 // Exited is closed when PostgreSQL has ended, whoever ended it.
@@ -110,7 +117,7 @@ func (s *Server) Stop() {
 
 // claim makes the directory and takes the lock that says it is ours.
 func (s *Server) claim(account *syscall.Credential) error {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := s.makeDir(account); err != nil {
 		return fmt.Errorf("the data directory cannot be made: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -124,115 +131,155 @@ func (s *Server) claim(account *syscall.Credential) error {
 	s.lock = lock
 	// A socket's path must stay below 108 bytes.
 	s.socket = filepath.Join(s.dir, "socket")
-	if abs, err := filepath.Abs(s.socket); err == nil {
-		s.socket = abs
-	}
 	if len(s.socket) > 90 {
-		if s.socket, err = os.MkdirTemp("", "tidemark-pg-"); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(s.socket, 0o700); err != nil {
+		s.socket, err = os.MkdirTemp("", "tidemark-pg-")
+		s.temporary = err == nil
+	} else {
+		err = os.MkdirAll(s.socket, 0o700)
+	}
+	if err == nil {
+		err = own(s.socket, account)
+	}
+	if err != nil {
+		s.release()
+	}
+	return err
+}
+
+// makeDir makes the directory. PostgreSQL's user must be able to enter it,
+// whatever the umask.
+func (s *Server) makeDir(account *syscall.Credential) error {
+	if _, err := os.Stat(s.dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	return own(s.socket, account)
+	if account == nil {
+		return os.Chmod(s.dir, 0o700)
+	}
+	return os.Chmod(s.dir, 0o755)
 }
 
 func (s *Server) release() {
-	if !strings.HasPrefix(s.socket, s.dir) {
+	if s.temporary {
 		os.RemoveAll(s.socket)
 	}
 	s.lock.Close()
 }
 
-func initialise(ctx context.Context, bin, data string, account *syscall.Credential) error {
-	if err := os.MkdirAll(data, 0o700); err != nil {
+// initialise makes the data in a directory of another name and renames it when
+// it is whole, so that an interruption leaves nothing that passes for data.
+func (s *Server) initialise(ctx context.Context, bin string, account *syscall.Credential) error {
+	fresh := s.data() + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	if err := own(data, account); err != nil {
+	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"),
-		"-D", data, "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-locale")
-	cmd.Dir = data
+	if err := own(fresh, account); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(bin, "initdb"), "-D", fresh, "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-locale")
+	cmd.Dir = fresh
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		// A half-made directory would pass for a whole one next time.
-		os.RemoveAll(data)
-		return fmt.Errorf("initdb failed in %s (can the user that PostgreSQL runs as enter every directory above it?): %w\n%s",
-			data, err, bytes.TrimSpace(out))
+	p, err := start(cmd)
+	if err == nil {
+		select {
+		case <-p.done:
+			err = p.err
+		case <-ctx.Done():
+			p.stop()
+			return ctx.Err()
+		}
 	}
-	return nil
+	if err != nil {
+		return fmt.Errorf("initdb failed in %s (can the user that PostgreSQL runs as enter every directory above it?): %w\n%s",
+			fresh, err, bytes.TrimSpace(out.Bytes()))
+	}
+	return os.Rename(fresh, s.data())
 }
 
-// waitForPredecessor waits while a postmaster is still ending in this directory.
-// The lock is ours, so its owner is gone.
-func waitForPredecessor(ctx context.Context, data string) error {
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		pid, _ := postmaster(data)
-		if pid == 0 || syscall.Kill(pid, 0) == syscall.ESRCH {
+// postmasterFile is what a postmaster writes about itself into its data directory.
+type postmasterFile struct {
+	pid    int
+	socket string // the directory of its socket
+	ready  bool   // it accepts connections
+}
+
+// readPostmaster reads postmaster.pid: the process id stands on the first line,
+// the socket's directory on the fifth, the state on the eighth.
+func readPostmaster(data string) (f postmasterFile) {
+	b, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return f
+	}
+	lines := strings.Split(string(b), "\n")
+	f.pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
+	if len(lines) > 7 {
+		f.socket, f.ready = strings.TrimSpace(lines[4]), strings.TrimSpace(lines[7]) == "ready"
+	}
+	return f
+}
+
+const (
+	startTimeout = 60 * time.Second
+	// predecessorTimeout is how long a postmaster whose owner was killed may take
+	// to end.
+	predecessorTimeout = 30 * time.Second
+)
+
+// launch starts PostgreSQL and waits until it answers. It is PostgreSQL that
+// judges whether an older one still runs on the data: while it says so, we try
+// again, since our lock tells that nobody else wants it.
+func (s *Server) launch(ctx context.Context, bin string, throwaway bool, account *syscall.Credential) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for began := time.Now(); ; {
+		err := s.launchOnce(ctx, bin, throwaway, account)
+		if err == nil {
 			return nil
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("a PostgreSQL that was left behind (process %d) still uses %s; stop it with: kill -INT %d", pid, data, pid)
+		tail := s.logTail()
+		if !strings.Contains(tail, "lock file") || time.Since(began) > predecessorTimeout {
+			return fmt.Errorf("the private PostgreSQL did not start: %w\n%s", err, tail)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// postmaster reads postmaster.pid: the process id on its first line (0 if there
-// is no file), and on its eighth whether connections are accepted.
-func postmaster(data string) (pid int, ready bool) {
-	b, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
-	if err != nil {
-		return 0, false
-	}
-	lines := strings.Split(string(b), "\n")
-	pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
-	return pid, len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready"
-}
-
-// socketOf reads from postmaster.pid, on its fifth line, where the socket is.
-func socketOf(data string) string {
-	b, _ := os.ReadFile(filepath.Join(data, "postmaster.pid"))
-	lines := strings.Split(string(b), "\n")
-	if len(lines) < 5 {
-		return ""
-	}
-	return strings.TrimSpace(lines[4])
-}
-
-func (s *Server) launch(bin, data string, throwaway bool, account *syscall.Credential) (*process, error) {
+func (s *Server) launchOnce(ctx context.Context, bin string, throwaway bool, account *syscall.Credential) error {
 	logFile, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer logFile.Close()
-	args := []string{"-D", data, "-k", s.socket,
-		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "unix_socket_permissions=0700"}
+	args := []string{"-D", s.data(), "-k", s.socket,
+		"-c", "listen_addresses=", "-c", "port=5432", "-c", "max_connections=200", "-c", "unix_socket_permissions=0700"}
 	if throwaway {
 		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
 	}
 	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
-	cmd.Dir = data
+	cmd.Dir = s.data()
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account}
-	return start(cmd)
-}
-
-func (s *Server) waitUntilReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
-	defer cancel()
+	if s.process, err = start(cmd); err != nil {
+		return err
+	}
 	for {
-		if pid, ready := postmaster(s.data()); ready && pid == s.process.cmd.Process.Pid {
+		if f := readPostmaster(s.data()); f.ready && f.pid == cmd.Process.Pid {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
+			s.process.stop()
 			return ctx.Err()
 		case <-s.process.done:
 			return errors.New("it ended while starting")

@@ -15,6 +15,7 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and was waited for
+	err  error         // how it ended; read after done
 }
 
 // start runs cmd in a process group of its own, so that a terminal's ^C reaches
@@ -32,7 +33,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			p.err = cmd.Wait()
 			close(p.done)
 		}
 	}()
@@ -54,11 +55,17 @@ func (p *process) stop() {
 	}
 }
 
-// unprivileged is the account that PostgreSQL runs as when we are root, which it
-// refuses to be; nil otherwise.
-func unprivileged() (*syscall.Credential, error) {
+// accountFor is the account that PostgreSQL runs as when we are root, which it
+// refuses to be: the owner of the data, or an unprivileged user if there is none
+// yet. It is nil if we are not root.
+func accountFor(data string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
+	}
+	if info, err := os.Stat(data); err == nil {
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 {
+			return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
+		}
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)

@@ -446,6 +446,7 @@ func TestRelayResyncsWhenAPeerVanishes(t *testing.T) {
 	r.checkSilence(time.Now())
 	idle(t, ms[0])
 	send(message{Process: "abrupt", Number: 3})
+	idle(t, ms[0]) // it may have spoken before we listened
 	r.mu.Lock()
 	r.peers["abrupt"].heard = time.Now().Add(-2 * silence)
 	r.mu.Unlock()
@@ -455,6 +456,86 @@ func TestRelayResyncsWhenAPeerVanishes(t *testing.T) {
 	}
 	r.checkSilence(time.Now())
 	idle(t, ms[0]) // once
+	// It is back: what it said meanwhile is lost.
+	r.mu.Lock()
+	r.hearing = time.Now().Add(-2 * silence)
+	r.mu.Unlock()
+	send(message{Process: "abrupt", Number: 9})
+	if !isResync(take(t, ms[0])) {
+		t.Error("no RESYNC for what was said while it was given up")
+	}
+	send(message{Process: "new", Number: 0})
+	idle(t, ms[0])
+}
+
+// TestRelayEndsWithEverythingSaid: hints that wait at the shutdown leave before
+// the goodbye.
+func TestRelayEndsWithEverythingSaid(t *testing.T) {
+	for range 20 {
+		w := &wire{max: 7900}
+		d := &database{}
+		d.set("ben", "c1")
+		r := NewRelay(run(t, d), w, quiet())
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { r.Run(ctx) })
+		waitFor(t, "the relay hears itself", r.Healthy)
+		r.Tell(Hint{Reason: Read, User: "ben", Conversation: "c1", Position: 7})
+		cancel()
+		wg.Wait()
+		var last, hints message
+		for _, payload := range w.sent {
+			var m message
+			if err := json.Unmarshal(payload, &m); err != nil {
+				t.Fatal(err)
+			}
+			if last = m; len(m.Hints) > 0 {
+				hints = m
+			}
+		}
+		if !last.Bye || len(hints.Hints) != 1 || hints.Number != last.Number {
+			t.Fatalf("hints %+v, then %+v", hints, last)
+		}
+	}
+}
+
+// TestHubEndsCredentialsBeforeItResyncs: a revoked session does not wait behind
+// everybody's routes.
+func TestHubEndsCredentialsBeforeItResyncs(t *testing.T) {
+	d := &database{}
+	h := NewHub(d.load, quiet())
+	for n := range 50 {
+		u := chat.UserID(fmt.Sprint("u", n))
+		d.set(u)
+		open(t, h, "s", u)
+	}
+	h.ResyncAll()
+	h.Deliver([]Hint{{Reason: Credential, User: "u25"}})
+	if p := h.nextDirty(); p.user != "u25" {
+		t.Errorf("%s is next", p.user)
+	}
+	left := 0
+	for h.nextDirty() != nil {
+		left++
+	}
+	if left != 49 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// TestSessionsHaveFewSubscriptions: a bounded number of mailboxes each.
+func TestSessionsHaveFewSubscriptions(t *testing.T) {
+	d := &database{}
+	d.set("ben")
+	s, _ := open(t, run(t, d), "s", "ben")
+	for range maxMailboxes - 1 {
+		if _, err := s.Subscribe(Inbox); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Subscribe(Inbox); !errors.Is(err, &chat.Error{Code: chat.RateLimited}) {
+		t.Errorf("one more: %v", err)
+	}
 }
 
 func TestRelayResyncsWhenItDoesNotHearItself(t *testing.T) {

@@ -43,6 +43,7 @@ type Hub struct {
 	people map[chat.UserID]*person
 	rooms  map[chat.ConversationID]map[*person]struct{}
 	dirty  map[*person]struct{} // whose routes are to be read again
+	urgent map[*person]struct{} // those of them whose credential has changed
 	wake   chan struct{}        // holds a token while dirty is not empty
 	closed bool
 }
@@ -77,7 +78,7 @@ type Session struct {
 // sessions to be kept up to date.
 func NewHub(load Loader, log *slog.Logger) *Hub {
 	return &Hub{load: load, log: log, wake: make(chan struct{}, 1),
-		people: map[chat.UserID]*person{}, rooms: map[chat.ConversationID]map[*person]struct{}{}, dirty: map[*person]struct{}{}}
+		people: map[chat.UserID]*person{}, rooms: map[chat.ConversationID]map[*person]struct{}{}, dirty: map[*person]struct{}{}, urgent: map[*person]struct{}{}}
 }
 
 // Open registers a session and reads its user's routes. A credential that ended
@@ -107,13 +108,20 @@ func (h *Hub) Open(ctx context.Context, s Session) (*Session, error) {
 	return &s, nil
 }
 
+// maxMailboxes is how many subscriptions a session may have.
+const maxMailboxes = 50
+
 // Subscribe adds a mailbox for a topic to the session. Its first event is a
-// Resync. The caller must [Session.Unsubscribe] it.
+// Resync. More than 50 are RATE_LIMITED. The caller must [Session.Unsubscribe] it.
 func (s *Session) Subscribe(t Topic) (*Mailbox, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	if s.hub.closed {
 		return nil, ErrClosed
+	}
+	if len(s.mailboxes) >= maxMailboxes {
+		return nil, &chat.Error{Code: chat.RateLimited, RetryAfterMs: 1000,
+			Message: "This connection has too many subscriptions open. Complete some first."}
 	}
 	m := newMailbox()
 	s.mailboxes[m] = t
@@ -143,8 +151,13 @@ func (s *Session) Close() {
 		}
 		delete(h.people, s.User)
 		delete(h.dirty, p)
+		delete(h.urgent, p)
 	}
 }
+
+// loadTimeout is how long one reading of routes may take. A database that does
+// not answer must not keep everybody else's routes waiting.
+const loadTimeout = 5 * time.Second
 
 // refresh reads a person's routes until nothing made them doubtful meanwhile.
 func (h *Hub) refresh(ctx context.Context, p *person) (Routes, error) {
@@ -152,7 +165,9 @@ func (h *Hub) refresh(ctx context.Context, p *person) (Routes, error) {
 		h.mu.Lock()
 		generation := p.generation
 		h.mu.Unlock()
-		routes, err := h.load(ctx, p.user)
+		loading, cancel := context.WithTimeout(ctx, loadTimeout)
+		routes, err := h.load(loading, p.user)
+		cancel()
 		if err != nil {
 			return Routes{}, err
 		}
@@ -248,6 +263,7 @@ func (h *Hub) Deliver(hints []Hint) {
 			}
 		case Credential:
 			if p := h.people[hint.User]; p != nil {
+				h.urgent[p] = struct{}{}
 				h.doubt(p)
 			}
 		case Membership:
@@ -323,12 +339,17 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
+// nextDirty takes who is next: sessions to be ended do not wait behind a resync
+// of everybody.
 func (h *Hub) nextDirty() *person {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for p := range h.dirty {
-		delete(h.dirty, p)
-		return p
+	for _, waiting := range []map[*person]struct{}{h.urgent, h.dirty} {
+		for p := range waiting {
+			delete(h.urgent, p)
+			delete(h.dirty, p)
+			return p
+		}
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type Relay struct {
 	began    time.Time
 	heard    time.Time // when something of our own last came back
 	deaf     bool      // that is overdue, and was acted on
+	hearing  time.Time // since when the bus is heard
 }
 
 type peer struct {
@@ -122,27 +123,31 @@ func (r *Relay) publish(ctx context.Context) {
 			r.log.Warn("publishing hints failed; other processes will resync", "error", err.Error())
 		}
 	}
+	sendQueue := func(ctx context.Context) (sent bool) {
+		hints, lost := r.takeQueue()
+		if lost {
+			number++
+			send(ctx, message{Lost: true})
+		}
+		for _, part := range split(hints, r.bus.MaxPayload()-envelope) {
+			number++
+			send(ctx, message{Hints: part})
+		}
+		return lost || len(hints) > 0
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
+			sendQueue(last)
 			send(last, message{Bye: true})
 			return
 		case <-hello.C:
 			send(ctx, message{})
 			r.checkSilence(time.Now())
 		case <-r.wake:
-			hints, lost := r.takeQueue()
-			if lost {
-				number++
-				send(ctx, message{Lost: true})
-			}
-			for _, part := range split(hints, r.bus.MaxPayload()-envelope) {
-				number++
-				send(ctx, message{Hints: part})
-			}
-			if len(hints) == 0 && !lost {
+			if !sendQueue(ctx) {
 				send(ctx, message{}) // we have just begun to hear: are we heard?
 			}
 		}
@@ -217,6 +222,7 @@ func jsonSize(v any) int {
 func (r *Relay) connected() {
 	r.mu.Lock()
 	clear(r.peers)
+	r.hearing = time.Now()
 	r.mu.Unlock()
 	r.hub.ResyncAll()
 	r.signal()
@@ -243,7 +249,9 @@ func (r *Relay) receive(payload []byte) {
 }
 
 // missed notes a peer's message and tells whether one before it is missing. A
-// hello repeats the number of the last message.
+// hello repeats the number of the last message. A peer that nobody knows has
+// either just begun, or it spoke before we listened, or it was given up and is
+// back: in the last case there is a gap, however long ago it vanished.
 func (r *Relay) missed(m message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,7 +262,7 @@ func (r *Relay) missed(m message) bool {
 	}
 	if p == nil {
 		r.peers[m.Process] = &peer{last: m.Number, heard: time.Now()}
-		return m.Lost
+		return m.Lost || m.Number > 0 && time.Since(r.hearing) > silence
 	}
 	expected := p.last
 	if len(m.Hints) > 0 || m.Lost {
