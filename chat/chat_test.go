@@ -171,7 +171,7 @@ func TestScalars(t *testing.T) {
 			t.Errorf("Seq from %v: %d, %v", in, s, err)
 		}
 	}
-	for _, in := range []any{1.5, "1.5", "x", "", nil, true, json.Number("1e3"), json.Number("99999999999999999999"), []any{1}} {
+	for _, in := range []any{1.5, "1.5", "x", "", "+1", nil, true, json.Number("1e3"), json.Number("99999999999999999999"), []any{1}} {
 		var s Seq
 		if err := s.UnmarshalGQL(in); !errors.Is(err, &Error{Code: BadUserInput}) {
 			t.Errorf("Seq from %v: %v", in, err)
@@ -188,8 +188,10 @@ func TestScalars(t *testing.T) {
 			t.Errorf("id from %v: %q, %v", in, id, err)
 		}
 	}
-	if err := id.UnmarshalGQL(1.5); err == nil {
-		t.Error("a float passes for an id")
+	for _, in := range []any{1.5, json.Number("1.5"), json.Number("1e30"), true, nil} {
+		if err := id.UnmarshalGQL(in); err == nil {
+			t.Errorf("%v passes for an id", in)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ type Device struct {
 	UserID       UserID
 	Name         *string
 	InstallEpoch int32
-	InstallID    *string
+	InstallID    *ID
 	CreatedAt    DateTime
 }
 

@@ -25,7 +25,7 @@ func (e Entry) Header() Entry { return e }
 // Message is something a member said. Body is nil once it was recalled.
 type Message struct {
 	Entry
-	ClientMessageID *string
+	ClientMessageID *ID
 	Body            *string
 	Recalled        bool
 }

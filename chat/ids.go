@@ -6,6 +6,15 @@ import (
 	"io"
 )
 
+// ID is any id as the API carries it, before a resolver says what it names.
+type ID string
+
+// MarshalGQL writes the id as a GraphQL ID.
+func (id ID) MarshalGQL(w io.Writer) { writeJSON(w, string(id)) }
+
+// UnmarshalGQL reads a GraphQL ID. It does not check limits; see [CheckID].
+func (id *ID) UnmarshalGQL(v any) error { return readID(v, (*string)(id)) }
+
 // UserID names a person. It is chosen by the application's back end, compared
 // byte by byte, and valid if [CheckID] accepts it.
 type UserID string
@@ -39,14 +48,17 @@ func readID(v any, into *string) error {
 	switch v := v.(type) {
 	case string:
 		*into = v
+		return nil
 	case json.Number:
-		*into = v.String()
+		if _, err := v.Int64(); err == nil {
+			*into = v.String()
+			return nil
+		}
 	case int, int32, int64:
 		*into = fmt.Sprint(v)
-	default:
-		return &Error{Code: BadUserInput, Message: "An ID must be a string."}
+		return nil
 	}
-	return nil
+	return &Error{Code: BadUserInput, Message: "An ID must be a string."}
 }
 
 func writeJSON(w io.Writer, v any) {

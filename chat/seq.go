@@ -59,7 +59,7 @@ func readInteger(v any) (int64, error) {
 		text = v
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil || text[0] == '+' {
 		return 0, &Error{Code: BadUserInput, Message: "A position must be a whole number of at most 64 bits."}
 	}
 	return n, nil

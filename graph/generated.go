@@ -252,11 +252,11 @@ type ComplexityRoot struct {
 
 	Query struct {
 		Badge           func(childComplexity int) int
-		Conversation    func(childComplexity int, id string) int
-		ConversationRef func(childComplexity int, id string) int
+		Conversation    func(childComplexity int, id chat.ID) int
+		ConversationRef func(childComplexity int, id chat.ID) int
 		Conversations   func(childComplexity int, first *int32, after *string, filter *ConversationFilter) int
-		UserBadge       func(childComplexity int, userID string) int
-		UserDevices     func(childComplexity int, userID string) int
+		UserBadge       func(childComplexity int, userID chat.ID) int
+		UserDevices     func(childComplexity int, userID chat.ID) int
 		Viewer          func(childComplexity int) int
 	}
 
@@ -341,12 +341,12 @@ type MutationResolver interface {
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*Viewer, error)
-	Conversation(ctx context.Context, id string) (*chat.Conversation, error)
+	Conversation(ctx context.Context, id chat.ID) (*chat.Conversation, error)
 	Conversations(ctx context.Context, first *int32, after *string, filter *ConversationFilter) (*ConversationConnection, error)
 	Badge(ctx context.Context) (*chat.Badge, error)
-	UserBadge(ctx context.Context, userID string) (*chat.Badge, error)
-	UserDevices(ctx context.Context, userID string) ([]*chat.Device, error)
-	ConversationRef(ctx context.Context, id string) (*chat.ConversationRef, error)
+	UserBadge(ctx context.Context, userID chat.ID) (*chat.Badge, error)
+	UserDevices(ctx context.Context, userID chat.ID) ([]*chat.Device, error)
+	ConversationRef(ctx context.Context, id chat.ID) (*chat.ConversationRef, error)
 }
 type ReadChangedResolver interface {
 	Conversation(ctx context.Context, obj *ReadChanged) (*chat.Conversation, error)
@@ -1217,7 +1217,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Conversation(childComplexity, args["id"].(string)), true
+		return e.ComplexityRoot.Query.Conversation(childComplexity, args["id"].(chat.ID)), true
 	case "Query.conversationRef":
 		if e.ComplexityRoot.Query.ConversationRef == nil {
 			break
@@ -1228,7 +1228,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.ConversationRef(childComplexity, args["id"].(string)), true
+		return e.ComplexityRoot.Query.ConversationRef(childComplexity, args["id"].(chat.ID)), true
 	case "Query.conversations":
 		if e.ComplexityRoot.Query.Conversations == nil {
 			break
@@ -1251,7 +1251,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.UserBadge(childComplexity, args["userId"].(string)), true
+		return e.ComplexityRoot.Query.UserBadge(childComplexity, args["userId"].(chat.ID)), true
 	case "Query.userDevices":
 		if e.ComplexityRoot.Query.UserDevices == nil {
 			break
@@ -1262,7 +1262,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.UserDevices(childComplexity, args["userId"].(string)), true
+		return e.ComplexityRoot.Query.UserDevices(childComplexity, args["userId"].(chat.ID)), true
 	case "Query.viewer":
 		if e.ComplexityRoot.Query.Viewer == nil {
 			break
@@ -2637,8 +2637,8 @@ func (ec *executionContext) field_Query_conversationRef_args(ctx context.Context
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNID2string(ctx, v)
+		func(ctx context.Context, v any) (chat.ID, error) {
+			return ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2651,8 +2651,8 @@ func (ec *executionContext) field_Query_conversation_args(ctx context.Context, r
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNID2string(ctx, v)
+		func(ctx context.Context, v any) (chat.ID, error) {
+			return ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2695,8 +2695,8 @@ func (ec *executionContext) field_Query_userBadge_args(ctx context.Context, rawA
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "userId",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNID2string(ctx, v)
+		func(ctx context.Context, v any) (chat.ID, error) {
+			return ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2709,8 +2709,8 @@ func (ec *executionContext) field_Query_userDevices_args(ctx context.Context, ra
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "userId",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNID2string(ctx, v)
+		func(ctx context.Context, v any) (chat.ID, error) {
+			return ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3868,8 +3868,8 @@ func (ec *executionContext) _CursorRejection_conversationId(ctx context.Context,
 			return obj.ConversationID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNID2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐID(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4029,8 +4029,8 @@ func (ec *executionContext) _Device_installId(ctx context.Context, field graphql
 			return obj.InstallID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.ID) graphql.Marshaler {
+			return ec.marshalOID2ᚖtidemarkᚋchatᚐID(ctx, selections, v)
 		},
 		true,
 		false,
@@ -5171,8 +5171,8 @@ func (ec *executionContext) _Message_clientMessageId(ctx context.Context, field 
 			return obj.ClientMessageID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.ID) graphql.Marshaler {
+			return ec.marshalOID2ᚖtidemarkᚋchatᚐID(ctx, selections, v)
 		},
 		true,
 		false,
@@ -6287,7 +6287,7 @@ func (ec *executionContext) _Query_conversation(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Conversation(ctx, fc.Args["id"].(string))
+			return ec.Resolvers.Query().Conversation(ctx, fc.Args["id"].(chat.ID))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *chat.Conversation) graphql.Marshaler {
@@ -6407,7 +6407,7 @@ func (ec *executionContext) _Query_userBadge(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().UserBadge(ctx, fc.Args["userId"].(string))
+			return ec.Resolvers.Query().UserBadge(ctx, fc.Args["userId"].(chat.ID))
 		},
 		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
 			directive0 := next
@@ -6464,7 +6464,7 @@ func (ec *executionContext) _Query_userDevices(ctx context.Context, field graphq
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().UserDevices(ctx, fc.Args["userId"].(string))
+			return ec.Resolvers.Query().UserDevices(ctx, fc.Args["userId"].(chat.ID))
 		},
 		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
 			directive0 := next
@@ -6521,7 +6521,7 @@ func (ec *executionContext) _Query_conversationRef(ctx context.Context, field gr
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().ConversationRef(ctx, fc.Args["id"].(string))
+			return ec.Resolvers.Query().ConversationRef(ctx, fc.Args["id"].(chat.ID))
 		},
 		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
 			directive0 := next
@@ -8349,14 +8349,14 @@ func (ec *executionContext) unmarshalInputAddMembersInput(ctx context.Context, o
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.ConversationID = data
 		case "userIds":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("userIds"))
-			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			data, err := ec.unmarshalNID2ᚕtidemarkᚋchatᚐIDᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8458,7 +8458,7 @@ func (ec *executionContext) unmarshalInputCreateConversationInput(ctx context.Co
 		switch k {
 		case "id":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
-			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			data, err := ec.unmarshalOID2ᚖtidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8479,7 +8479,7 @@ func (ec *executionContext) unmarshalInputCreateConversationInput(ctx context.Co
 			it.Title = data
 		case "memberIds":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("memberIds"))
-			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			data, err := ec.unmarshalNID2ᚕtidemarkᚋchatᚐIDᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8521,14 +8521,14 @@ func (ec *executionContext) unmarshalInputCreateDeviceInput(ctx context.Context,
 		switch k {
 		case "userId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("userId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.UserID = data
 		case "id":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
-			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			data, err := ec.unmarshalOID2ᚖtidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8577,7 +8577,7 @@ func (ec *executionContext) unmarshalInputCursorInput(ctx context.Context, obj a
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8626,7 +8626,7 @@ func (ec *executionContext) unmarshalInputLeaveConversationInput(ctx context.Con
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8668,7 +8668,7 @@ func (ec *executionContext) unmarshalInputMarkReadInput(ctx context.Context, obj
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8724,7 +8724,7 @@ func (ec *executionContext) unmarshalInputPutUserInput(ctx context.Context, obj 
 		switch k {
 		case "id":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8773,7 +8773,7 @@ func (ec *executionContext) unmarshalInputRecallMessageInput(ctx context.Context
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8822,7 +8822,7 @@ func (ec *executionContext) unmarshalInputRegisterInstallInput(ctx context.Conte
 		switch k {
 		case "installId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("installId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8864,14 +8864,14 @@ func (ec *executionContext) unmarshalInputRemoveMembersInput(ctx context.Context
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.ConversationID = data
 		case "userIds":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("userIds"))
-			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			data, err := ec.unmarshalNID2ᚕtidemarkᚋchatᚐIDᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8913,7 +8913,7 @@ func (ec *executionContext) unmarshalInputRevokeDeviceInput(ctx context.Context,
 		switch k {
 		case "deviceId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deviceId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8955,7 +8955,7 @@ func (ec *executionContext) unmarshalInputRotateDeviceTokenInput(ctx context.Con
 		switch k {
 		case "deviceId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deviceId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -8997,14 +8997,14 @@ func (ec *executionContext) unmarshalInputSendMessageInput(ctx context.Context, 
 		switch k {
 		case "conversationId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.ConversationID = data
 		case "clientMessageId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMessageId"))
-			data, err := ec.unmarshalNID2string(ctx, v)
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -11577,20 +11577,6 @@ func (ec *executionContext) marshalNEventPageInfo2ᚖtidemarkᚋgraphᚐEventPag
 	return ec._EventPageInfo(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
-	res, err := graphql.UnmarshalString(v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
-	_ = sel
-	res := graphql.MarshalString(v)
-	if res == graphql.Null {
-		graphql.AddInvalidNullFromMarshaler(ctx, "ID!")
-	}
-	return res
-}
-
 func (ec *executionContext) unmarshalNID2tidemarkᚋchatᚐConversationID(ctx context.Context, v any) (chat.ConversationID, error) {
 	var res chat.ConversationID
 	err := res.UnmarshalGQL(v)
@@ -11611,6 +11597,16 @@ func (ec *executionContext) marshalNID2tidemarkᚋchatᚐDeviceID(ctx context.Co
 	return v
 }
 
+func (ec *executionContext) unmarshalNID2tidemarkᚋchatᚐID(ctx context.Context, v any) (chat.ID, error) {
+	var res chat.ID
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNID2tidemarkᚋchatᚐID(ctx context.Context, sel ast.SelectionSet, v chat.ID) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNID2tidemarkᚋchatᚐUserID(ctx context.Context, v any) (chat.UserID, error) {
 	var res chat.UserID
 	err := res.UnmarshalGQL(v)
@@ -11621,13 +11617,13 @@ func (ec *executionContext) marshalNID2tidemarkᚋchatᚐUserID(ctx context.Cont
 	return v
 }
 
-func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+func (ec *executionContext) unmarshalNID2ᚕtidemarkᚋchatᚐIDᚄ(ctx context.Context, v any) ([]chat.ID, error) {
 	vSlice := graphql.CoerceList(v)
 	var err error
-	res := make([]string, len(vSlice))
+	res := make([]chat.ID, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -11635,10 +11631,10 @@ func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any
 	return res, nil
 }
 
-func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+func (ec *executionContext) marshalNID2ᚕtidemarkᚋchatᚐIDᚄ(ctx context.Context, sel ast.SelectionSet, v []chat.ID) graphql.Marshaler {
 	ret := make(graphql.Array, len(v))
 	for i := range v {
-		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+		ret[i] = ec.marshalNID2tidemarkᚋchatᚐID(ctx, sel, v[i])
 	}
 
 	for _, e := range ret {
@@ -12215,24 +12211,6 @@ func (ec *executionContext) marshalOHistoryOnJoin2ᚖtidemarkᚋchatᚐHistoryOn
 	return res
 }
 
-func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
-	if v == nil {
-		return nil, nil
-	}
-	res, err := graphql.UnmarshalString(v)
-	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	_ = sel
-	_ = ctx
-	res := graphql.MarshalString(*v)
-	return res
-}
-
 func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx context.Context, v any) (*chat.ConversationID, error) {
 	if v == nil {
 		return nil, nil
@@ -12259,6 +12237,22 @@ func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐDeviceID(ctx conte
 }
 
 func (ec *executionContext) marshalOID2ᚖtidemarkᚋchatᚐDeviceID(ctx context.Context, sel ast.SelectionSet, v *chat.DeviceID) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
+func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐID(ctx context.Context, v any) (*chat.ID, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(chat.ID)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOID2ᚖtidemarkᚋchatᚐID(ctx context.Context, sel ast.SelectionSet, v *chat.ID) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

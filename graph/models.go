@@ -25,8 +25,8 @@ type AckPayload struct {
 }
 
 type AddMembersInput struct {
-	ConversationID string              `json:"conversationId"`
-	UserIds        []string            `json:"userIds"`
+	ConversationID chat.ID             `json:"conversationId"`
+	UserIds        []chat.ID           `json:"userIds"`
 	History        *chat.HistoryOnJoin `json:"history,omitempty"`
 }
 
@@ -60,17 +60,17 @@ type ConversationRefPayload struct {
 
 type CreateConversationInput struct {
 	// Omitted: the server makes one.
-	ID        *string               `json:"id,omitempty"`
+	ID        *chat.ID              `json:"id,omitempty"`
 	Kind      chat.ConversationKind `json:"kind"`
 	Title     *string               `json:"title,omitempty"`
-	MemberIds []string              `json:"memberIds"`
+	MemberIds []chat.ID             `json:"memberIds"`
 }
 
 type CreateDeviceInput struct {
-	UserID string `json:"userId"`
+	UserID chat.ID `json:"userId"`
 	// Omitted: the server makes one.
-	ID   *string `json:"id,omitempty"`
-	Name *string `json:"name,omitempty"`
+	ID   *chat.ID `json:"id,omitempty"`
+	Name *string  `json:"name,omitempty"`
 }
 
 type CreateDevicePayload struct {
@@ -79,12 +79,12 @@ type CreateDevicePayload struct {
 }
 
 type CursorInput struct {
-	ConversationID string   `json:"conversationId"`
+	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 }
 
 type CursorRejection struct {
-	ConversationID string   `json:"conversationId"`
+	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 	Code           string   `json:"code"`
 	Message        string   `json:"message"`
@@ -126,11 +126,11 @@ type InboxChanged struct {
 }
 
 type LeaveConversationInput struct {
-	ConversationID string `json:"conversationId"`
+	ConversationID chat.ID `json:"conversationId"`
 }
 
 type MarkReadInput struct {
-	ConversationID string   `json:"conversationId"`
+	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 	// The readRevision that the client knows. A report that carries an older one than the position's is answered with the truth and ignored. Omitted: plain maximum.
 	Revision *int32 `json:"revision,omitempty"`
@@ -163,7 +163,7 @@ type PageInfo struct {
 }
 
 type PutUserInput struct {
-	ID   string                     `json:"id"`
+	ID   chat.ID                    `json:"id"`
 	Name graphql.Omittable[*string] `json:"name,omitempty"`
 }
 
@@ -192,12 +192,12 @@ type ReadPayload struct {
 }
 
 type RecallMessageInput struct {
-	ConversationID string   `json:"conversationId"`
+	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 }
 
 type RegisterInstallInput struct {
-	InstallID string `json:"installId"`
+	InstallID chat.ID `json:"installId"`
 }
 
 type RegisterInstallPayload struct {
@@ -206,12 +206,12 @@ type RegisterInstallPayload struct {
 }
 
 type RemoveMembersInput struct {
-	ConversationID string   `json:"conversationId"`
-	UserIds        []string `json:"userIds"`
+	ConversationID chat.ID   `json:"conversationId"`
+	UserIds        []chat.ID `json:"userIds"`
 }
 
 type RevokeDeviceInput struct {
-	DeviceID string `json:"deviceId"`
+	DeviceID chat.ID `json:"deviceId"`
 }
 
 type RevokeDevicePayload struct {
@@ -219,13 +219,13 @@ type RevokeDevicePayload struct {
 }
 
 type RotateDeviceTokenInput struct {
-	DeviceID string `json:"deviceId"`
+	DeviceID chat.ID `json:"deviceId"`
 }
 
 type SendMessageInput struct {
-	ConversationID  string `json:"conversationId"`
-	ClientMessageID string `json:"clientMessageId"`
-	Body            string `json:"body"`
+	ConversationID  chat.ID `json:"conversationId"`
+	ClientMessageID chat.ID `json:"clientMessageId"`
+	Body            string  `json:"body"`
 }
 
 type Viewer struct {

@@ -4,26 +4,26 @@ import "tidemark/chat"
 
 // Ids arrive as strings and become ids of the domain in a resolver's first line.
 
-func conversationID(field, id string) (chat.ConversationID, error) {
-	return chat.ConversationID(id), chat.CheckID(field, id)
+func conversationID(field string, id chat.ID) (chat.ConversationID, error) {
+	return chat.ConversationID(id), chat.CheckID(field, string(id))
 }
 
-func userID(field, id string) (chat.UserID, error) {
-	return chat.UserID(id), chat.CheckID(field, id)
+func userID(field string, id chat.ID) (chat.UserID, error) {
+	return chat.UserID(id), chat.CheckID(field, string(id))
 }
 
-func deviceID(field, id string) (chat.DeviceID, error) {
-	return chat.DeviceID(id), chat.CheckID(field, id)
+func deviceID(field string, id chat.ID) (chat.DeviceID, error) {
+	return chat.DeviceID(id), chat.CheckID(field, string(id))
 }
 
 // userIDs checks a list of at most 1,000 ids.
-func userIDs(field string, ids []string) ([]chat.UserID, error) {
+func userIDs(field string, ids []chat.ID) ([]chat.UserID, error) {
 	if err := chat.CheckCount(field, len(ids), chat.MaxMembers); err != nil {
 		return nil, err
 	}
 	list := make([]chat.UserID, len(ids))
 	for i, id := range ids {
-		if err := chat.CheckID(field, id); err != nil {
+		if err := chat.CheckID(field, string(id)); err != nil {
 			return nil, err
 		}
 		list[i] = chat.UserID(id)

@@ -82,8 +82,8 @@ func (c *caller) hintOrigin() hint.Origin {
 
 // identify finds out who holds an Authorization value. It fails only through caller.err.
 func (s *Server) identify(ctx context.Context, authorization string) *caller {
-	token, ok := strings.CutPrefix(authorization, "Bearer ")
-	if !ok || token == "" {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return &caller{err: chat.ErrUnauthenticated()}
 	}
 	hash := store.HashToken(token)
@@ -100,7 +100,9 @@ func (s *Server) identify(ctx context.Context, authorization string) *caller {
 // identifyRequest puts the caller of an HTTP request into its context. A header
 // Tidemark-Session names the socket that needs no hint about it.
 func (s *Server) identifyRequest(r *http.Request) context.Context {
-	c := s.identify(r.Context(), r.Header.Get("Authorization"))
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	c := s.identify(ctx, r.Header.Get("Authorization"))
 	if session := r.Header.Get("Tidemark-Session"); len(session) <= maxSessionID {
 		c.origin = session
 	}

@@ -26,6 +26,13 @@ func (c cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// maxMicros is the end of the year 9999, where RFC 3339 ends.
+const maxMicros = 253_402_300_799_999_999
+
+func errForeignCursor() error {
+	return chat.BadInput("after", "after is not a cursor of this list. Pass an endCursor that the same list answered.")
+}
+
 // maxCursor is the largest cursor of ours in bytes, generously.
 const maxCursor = 4 << 10
 
@@ -34,7 +41,7 @@ func parseCursor(text *string, list string) (*cursor, error) {
 	if text == nil {
 		return nil, nil
 	}
-	bad := chat.BadInput("after", "after is not a cursor of this list. Pass an endCursor that the same list answered.")
+	bad := errForeignCursor()
 	if len(*text) > maxCursor {
 		return nil, bad
 	}
@@ -72,6 +79,9 @@ func parseInboxCursor(text *string, r store.InboxRange) (*store.InboxKey, error)
 	c, err := parseCursor(text, inboxList(r))
 	if c == nil || err != nil {
 		return nil, err
+	}
+	if c.Micros < 0 || c.Micros > maxMicros {
+		return nil, errForeignCursor()
 	}
 	return &store.InboxKey{Activity: time.UnixMicro(c.Micros), ID: chat.ConversationID(c.ID)}, nil
 }

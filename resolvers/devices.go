@@ -14,10 +14,10 @@ func (m mutation) RegisterInstall(ctx context.Context, in graph.RegisterInstallI
 	if err != nil {
 		return nil, err
 	}
-	if err := chat.CheckID("installId", in.InstallID); err != nil {
+	if err := chat.CheckID("installId", string(in.InstallID)); err != nil {
 		return nil, err
 	}
-	d, reinstalled, err := m.store.RegisterInstall(ctx, d.ID, in.InstallID, d.InstallEpoch)
+	d, reinstalled, err := m.store.RegisterInstall(ctx, d.ID, string(in.InstallID), d.InstallEpoch)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (m mutation) RevokeDevice(ctx context.Context, in graph.RevokeDeviceInput) 
 	if err != nil {
 		return nil, err
 	}
-	m.relay.Tell(hint.Hint{Reason: hint.Credential, User: user})
+	m.tell(true, nil, hint.Hint{Reason: hint.Credential, User: user})
 	return &graph.RevokeDevicePayload{DeviceID: id}, nil
 }
 
@@ -50,7 +50,7 @@ func (m mutation) CreateDevice(ctx context.Context, in graph.CreateDeviceInput) 
 	if err != nil {
 		return nil, err
 	}
-	name := "d-" + rand.Text()
+	name := chat.ID("d-" + rand.Text())
 	if in.ID != nil {
 		name = *in.ID
 	}
@@ -77,6 +77,6 @@ func (m mutation) RotateDeviceToken(ctx context.Context, in graph.RotateDeviceTo
 	if err != nil {
 		return nil, err
 	}
-	m.relay.Tell(hint.Hint{Reason: hint.Credential, User: d.UserID})
+	m.tell(true, nil, hint.Hint{Reason: hint.Credential, User: d.UserID})
 	return &graph.CreateDevicePayload{Device: d, Token: token}, nil
 }

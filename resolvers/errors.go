@@ -87,7 +87,9 @@ func present(ctx context.Context, err error) *gqlerror.Error {
 	code, _ := e.Extensions["code"].(string)
 	internal := ""
 	if code == codeInternal {
-		internal = err.Error()
+		if !errors.Is(err, context.Canceled) { // a client that hung up is no failure of ours
+			internal = err.Error()
+		}
 		e.Extensions["requestId"] = failuresOf(ctx).requestID
 	}
 	failuresOf(ctx).note(code, internal)
@@ -122,14 +124,21 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 		}
 	case protocol != nil && protocol.Extensions["code"] == errcode.ValidationFailed:
 		out.Message = protocol.Message
+		if out.Message == "operation  not found" {
+			out.Message = "The document holds several operations: name one of them with operationName."
+		}
 		out.Extensions["code"] = errcode.ValidationFailed
 		if protocol.Rule == "ValuesOfCorrectType" {
 			out.Extensions["code"] = string(chat.BadUserInput)
-			field = argumentHolding(ctx, literalAt(protocol))
+			if field = argumentHolding(ctx, beyond64Bits); field != "" {
+				out.Message = field + " must be a number of at most 64 bits."
+			} else {
+				field = argumentHolding(ctx, literalAt(protocol))
+			}
 		} else if len(protocol.Path) > 0 && protocol.Path[0] == ast.PathName("variable") {
 			out.Extensions["code"] = string(chat.BadUserInput)
 			field, out.Path = lastName(protocol.Path), nil
-			out.Message = "The variable " + strings.TrimPrefix(protocol.Path.String(), "variable.") + " does not fit its type: " + protocol.Message
+			out.Message = "The variable $" + strings.TrimPrefix(protocol.Path.String(), "variable.") + " " + complaint(protocol.Message)
 			if len(protocol.Path) == 2 { // the variable as a whole: name the argument it goes into
 				if argument := argumentHolding(ctx, variableNamed(field)); argument != "" {
 					field = argument
@@ -154,6 +163,17 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 		out.Extensions["field"] = field
 	}
 	return out
+}
+
+// complaint says what is wrong with a variable, without the Go types that
+// gqlparser talks about.
+func complaint(message string) string {
+	for _, known := range []string{"must be defined", "unknown field", "cannot be null"} {
+		if strings.Contains(message, known) {
+			return message + "."
+		}
+	}
+	return "has a value that does not fit its type."
 }
 
 // codeTooComplex is what gqlgen's complexity limit calls it.

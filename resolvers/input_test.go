@@ -1,6 +1,7 @@
 package resolvers_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -77,6 +78,15 @@ func TestEveryArgumentIsChecked(t *testing.T) {
 		{g.b1, `query($n: Int) { conversations(first: $n) { nodes { id } } }`, vars{"n": 1.5}, "BAD_USER_INPUT", "first"},
 		{g.b1, `query($n: Int) { conversations(first: $n) { nodes { id } } }`, vars{"n": "x"}, "BAD_USER_INPUT", "first"},
 		{g.b1, `query($n: Int) { conversations(first: $n) { nodes { id } } }`, vars{"n": 3000000000}, "BAD_USER_INPUT", "first"},
+		{g.b1, `query($x: Seq = 9223372036854775808) { conversation(id: "c1") { events(after: $x) { nodes { seq } } } }`, nil, "BAD_USER_INPUT", "after"},
+		{g.b1, `mutation { markRead(input: {conversationId: "c1", seq: 9223372036854775808}) { badge { unread } } }`, nil, "BAD_USER_INPUT", "seq"},
+		{g.b1, markReadDoc, vars{"c": "c1", "s": "+1"}, "BAD_USER_INPUT", "seq"},
+		{g.b1, `mutation { markRead(input: {conversationId: "c1", seq: 1, revision: -1}) { badge { unread } } }`, nil, "BAD_USER_INPUT", "revision"},
+		{g.b1, ackDoc, vars{"e": 99, "c": []vars{}}, "STALE_INSTALL", ""},
+		{g.b1, `query($x: ID!) { conversation(id: $x) { id } }`, vars{"x": 1.5}, "BAD_USER_INPUT", "id"},
+		{g.b1, `query($x: ID!) { conversation(id: $x) { id } }`, vars{"x": true}, "BAD_USER_INPUT", "id"},
+		{g.b1, `query($x: String) { conversations(after: $x) { nodes { id } } }`, vars{"x": forged(-9e15)}, "BAD_USER_INPUT", "after"},
+		{g.b1, `query($x: String) { conversations(after: $x) { nodes { id } } }`, vars{"x": forged(9e18)}, "BAD_USER_INPUT", "after"},
 		{g.b1, `{ conversations(after: "nonsense") { nodes { id } } }`, nil, "BAD_USER_INPUT", "after"},
 		{g.b1, `{ conversations(after: "") { nodes { id } } }`, nil, "BAD_USER_INPUT", "after"},
 		{g.b1, `query($x: String) { conversations(after: $x) { nodes { id } } }`, vars{"x": huge}, "BAD_USER_INPUT", "after"},
@@ -142,6 +152,11 @@ func TestEveryArgumentIsChecked(t *testing.T) {
 	if after := g.everything(); after != before {
 		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
 	}
+}
+
+// forged is a cursor that no answer ever held.
+func forged(micros int64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprintf(`{"l":"inbox","t":%d,"i":"x"}`, micros)))
 }
 
 func many(v vars, n int) []vars { return slices.Repeat([]vars{v}, n) }
@@ -305,7 +320,13 @@ func TestLimitsOfAnOperation(t *testing.T) {
 		many += fmt.Sprintf(" g%d: membership { active } ... F", n)
 	}
 	many += ` } } fragment F on Conversation {` + fields.String() + ` }`
+	bodies := `{ conversation(id: "c1") {`
+	for n := range 74 {
+		bodies += fmt.Sprintf(" a%d: events(last: 200) { ...E }", n)
+	}
+	bodies += ` } } fragment E on EventConnection { nodes { ... on Message { body } } }`
 	for what, probe := range map[string]struct{ doc, code string }{
+		"many bodies":     {bodies, "TOO_COMPLEX"},
 		"a fragment bomb": {bomb, "TOO_COMPLEX"},
 		"many roots":      {aliases, "TOO_COMPLEX"},
 		"a wide page":     {wide, "TOO_COMPLEX"},

@@ -35,9 +35,9 @@ func (operationLimit) MutateOperationContext(_ context.Context, opCtx *graphql.O
 	total := m.selections(opCtx.Operation.SelectionSet)
 	switch {
 	case m.badNumber != "":
-		return gqlerror.Wrap(chat.BadInput(m.badNumber, m.badNumber+" must be a number of at most 64 bits."))
-	case opCtx.Operation.Operation == ast.Subscription && total.roots != 1:
-		err := gqlerror.Errorf("a subscription must select exactly one field")
+		return requestError(chat.BadInput(m.badNumber, m.badNumber+" must be a number of at most 64 bits."))
+	case opCtx.Operation.Operation == ast.Subscription && (total.roots != 1 || conditional(opCtx.Operation.SelectionSet)):
+		err := gqlerror.Errorf("a subscription must select exactly one field, without a condition")
 		errcode.Set(err, errcode.ValidationFailed)
 		return err
 	case total.roots > maxRootFields:
@@ -50,10 +50,50 @@ func (operationLimit) MutateOperationContext(_ context.Context, opCtx *graphql.O
 	return nil
 }
 
+// conditional reports whether something directly in the set may be left out.
+func conditional(set ast.SelectionSet) bool {
+	for _, sel := range set {
+		var directives ast.DirectiveList
+		switch sel := sel.(type) {
+		case *ast.Field:
+			directives = sel.Directives
+		case *ast.InlineFragment:
+			if conditional(sel.SelectionSet) {
+				return true
+			}
+			directives = sel.Directives
+		case *ast.FragmentSpread:
+			if sel.Definition != nil && conditional(sel.Definition.SelectionSet) {
+				return true
+			}
+			directives = sel.Directives
+		}
+		if directives.ForName("skip") != nil || directives.ForName("include") != nil {
+			return true
+		}
+	}
+	return false
+}
+
 func tooComplex(message string) *gqlerror.Error {
-	err := gqlerror.Wrap(&chat.Error{Code: chat.TooComplex, Message: message})
-	errcode.Set(err, string(chat.TooComplex))
+	return requestError(&chat.Error{Code: chat.TooComplex, Message: message})
+}
+
+// requestError refuses an operation before it is executed. The code beside the
+// error tells transports so.
+func requestError(e *chat.Error) *gqlerror.Error {
+	err := gqlerror.Wrap(e)
+	errcode.Set(err, string(e.Code))
 	return err
+}
+
+// beyond64Bits is a literal number that gqlparser cannot hold.
+func beyond64Bits(v *ast.Value) bool {
+	if v.Kind != ast.IntValue && v.Kind != ast.FloatValue {
+		return false
+	}
+	_, err := v.Value(nil)
+	return err != nil
 }
 
 // size is what a selection set expands to. Fields saturate, so that doubling
@@ -71,10 +111,8 @@ func (m *measure) argument(name string, v *ast.Value) {
 	if v == nil {
 		return
 	}
-	if v.Kind == ast.IntValue || v.Kind == ast.FloatValue {
-		if _, err := v.Value(nil); err != nil {
-			m.badNumber = name
-		}
+	if beyond64Bits(v) {
+		m.badNumber = name
 	}
 	for _, child := range v.Children {
 		if child.Name != "" {
@@ -123,8 +161,14 @@ func (m *measure) fragment(name string) size {
 	return s
 }
 
-// complexity weighs lists by the size of the page that is asked for.
+// bodyWeight is what a message's body counts for: it may hold 16 KiB, and an
+// answer as a whole must stay within some tens of megabytes.
+const bodyWeight = 20
+
+// complexity weighs lists by the size of the page that is asked for, and bodies
+// by what they may hold.
 func complexity(c *graph.ComplexityRoot) {
+	c.Message.Body = func(int) int { return bodyWeight }
 	c.Query.Conversations = func(child int, first *int32, _ *string, _ *graph.ConversationFilter) int {
 		return 1 + child*pageSize(first, 20)
 	}

@@ -39,6 +39,11 @@ func (s *Server) aroundOperation(ctx context.Context, next graphql.OperationHand
 	if !s.running.enter() {
 		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{present(ctx, errShuttingDown)}})
 	}
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
+		// A client that hangs up does not undo what is being committed: the rest,
+		// the hints above all, must follow.
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	handler := next(ctx)
 	var once bool
@@ -74,12 +79,12 @@ func (s *Server) aroundResponse(ctx context.Context, next graphql.ResponseHandle
 	switch operationKind(ctx) {
 	case ast.Query:
 		sn := s.store.Snapshot()
+		defer sn.Close()
 		response = next(withReading(ctx, sn))
-		sn.Close()
 	case ast.Subscription:
 		sn := s.store.HintSnapshot()
+		defer func() { streamOf(ctx).evaluated(sn.Close()) }()
 		response = next(withReading(ctx, sn))
-		streamOf(ctx).evaluated(sn.Close())
 	default:
 		response = next(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +87,10 @@ func TestSocketProtocol(t *testing.T) {
 		"a validation error":               {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"{nope}"}}`, "< error", `{"type":"ping"}`, "< pong"},
 		"two root fields":                  {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"subscription { inboxChanged { reasons } readChanged { reason } }"}}`, "< error"},
 		"two root fields through a spread": {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"subscription S { ...F } fragment F on Subscription { inboxChanged { reasons } readChanged { reason } }"}}`, "< error"},
+		"a conditional subscription":       {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"subscription { inboxChanged @skip(if: true) { reasons } }"}}`, "< error"},
+		"a huge number":                    {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"{ conversation(id: \"c1\") { events(after: 99999999999999999999) { nodes { seq } } } }"}}`, "< error", `{"type":"ping"}`, "< pong"},
+		"extensions are no object":         {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"{__typename}","extensions":5}}`, "< close 4400"},
+		"half a surrogate pair":            {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"{__typename}","variables":{"x":"\ud800"}}}`, "< close 4400"},
 		"a bad variable":                   {init, "< connection_ack", `{"id":"1","type":"subscribe","payload":{"query":"query($n: Int) { conversations(first: $n) { nodes { id } } }","variables":{"n":"x"}}}`, "< error"},
 		"ping before init":                 {`{"type":"ping"}`, "< pong"},
 		"ping with a payload":              {init, "< connection_ack", `{"type":"ping","payload":{"a":1}}`, "< pong"},
@@ -163,9 +168,10 @@ func TestSocketCaps(t *testing.T) {
 		s.subscribe(`subscription { inboxChanged { reasons } }`).resync()
 	}
 	f := s.subscribe(`subscription { inboxChanged { reasons } }`).frame()
-	if f.Type != "error" || !strings.Contains(string(f.Payload), "RATE_LIMITED") {
-		t.Errorf("operation 51: %s %s", f.Type, f.Payload)
+	if !strings.Contains(string(f.Payload), "RATE_LIMITED") {
+		t.Errorf("subscription 51: %s %s", f.Type, f.Payload)
 	}
+	s.call(`{ badge { unread } }`, nil) // other operations are not concerned
 	for range 31 {
 		g.b1.socket()
 	}
@@ -173,6 +179,82 @@ func TestSocketCaps(t *testing.T) {
 	_ = conn.Write(t.Context(), websocket.MessageText, []byte(fmt.Sprintf(`{"type":"connection_init","payload":{"authorization":"Bearer %s"}}`, g.b1.token)))
 	equal(t, "socket 33 of one device", frameOrClose(t, conn), "close 1013")
 	g.b2.socket() // another device is not concerned
+}
+
+// TestABurstOnOneSocket: 600 reports at once are each answered, and the largest wins.
+func TestABurstOnOneSocket(t *testing.T) {
+	g := newTrio(t)
+	g.fill(g.conv, "A", 600)
+	s := g.b1.socket()
+	var all []*stream
+	for seq := range int64(600) {
+		all = append(all, s.start(markReadDoc, vars{"c": g.conv, "s": seq + 4}))
+	}
+	for _, st := range all {
+		if f := st.frame(); f.Type != "next" || strings.Contains(string(f.Payload), "errors") {
+			t.Fatalf("%s %s", f.Type, f.Payload)
+		}
+	}
+	equal(t, "read", g.b1.see(g.conv).Read, 603)
+}
+
+// TestStalledRequestsAreLetGo: a body that does not come, a connection_init that
+// does not come, with or without pings, ends.
+func TestStalledRequestsAreLetGo(t *testing.T) {
+	g := newTrio(t)
+	address := g.main.http.Listener.Addr().String()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /graphql HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", address)
+	pinging := g.main.dial(t, "graphql-transport-ws")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+				_ = pinging.Write(context.Background(), websocket.MessageText, []byte(`{"type":"ping"}`))
+			}
+		}
+	})
+	for {
+		if f := frameOrClose(t, pinging); f != "pong" {
+			equal(t, "a client that only pings", f, "close 4408")
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(answer), "400 Bad Request") {
+		t.Errorf("a stalled body: %q %v", answer, err)
+	}
+}
+
+// TestOtherUpgradesAreIgnored: clients that offer HTTP/2 are answered in HTTP/1.1.
+func TestOtherUpgradesAreIgnored(t *testing.T) {
+	g := newTrio(t)
+	request, err := http.NewRequest("POST", g.main.http.URL+"/graphql", strings.NewReader(`{"query":"{ badge { unread } }"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQCAAAAAAIAAAAA",
+		"Content-Type": "application/json", "Authorization": "bearer " + g.b1.token} {
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, _ := io.ReadAll(response.Body)
+	equal(t, "answer", string(b), `{"data":{"badge":{"unread":0}}}`)
 }
 
 // TestStalledClientsAreLetGo: clients that answered once and then stop reading
@@ -243,6 +325,14 @@ func TestHTTPRefusals(t *testing.T) {
 		"no query":          {"POST", "application/json", "", `{}`, 400, "query"},
 		"PUT":               {"PUT", "application/json", "", `{"query":"{__typename}"}`, 405, "POST"},
 		"a picture":         {"POST", "application/json", "image/png", `{"query":"{__typename}"}`, 406, "Not acceptable"},
+		"half a pair":       {"POST", "application/json", "", `{"query":"{__typename}","variables":{"x":"a\ud800"}}`, 400, "surrogate"},
+		"half in the query": {"POST", "application/json", "", `{"query":"{ conversation(id: \"a\\ud800\") { id } }"}`, 400, "surrogate"},
+		"a whole pair":      {"POST", "application/json", "", `{"query":"{__typename}","variables":{"x":"a\ud83d\ude00"}}`, 200, "Query"},
+		"a broken stream":   {"POST", "application/json", "text/event-stream", `{"query":`, 400, "BAD_USER_INPUT"},
+		"a large stream":    {"POST", "application/json", "text/event-stream", `{"query":"` + strings.Repeat(" ", 300_000) + `"}`, 413, "BAD_USER_INPUT"},
+		"a typeless stream": {"POST", "", "text/event-stream", `{"query":"{__typename}"}`, 415, "application/json"},
+		"a stream at last":  {"POST", "application/json", "application/json, text/event-stream;q=0.1", `{"query":"{__typename}"}`, 200, `{"data"`},
+		"no operationName":  {"POST", "application/json", "", `{"query":"query A {__typename} query B {__typename}"}`, 200, "operationName"},
 		"a plain subscribe": {"POST", "application/json", "", `{"query":"subscription { inboxChanged { reasons } }"}`, 400, "WebSocket"},
 	} {
 		request, err := http.NewRequest(probe.method, url, strings.NewReader(probe.body))

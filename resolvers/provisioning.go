@@ -27,7 +27,7 @@ func (m mutation) PutUser(ctx context.Context, in graph.PutUserInput) (*graph.Pu
 }
 
 func (m mutation) CreateConversation(ctx context.Context, in graph.CreateConversationInput) (*graph.ConversationRefPayload, error) {
-	name := "c-" + rand.Text()
+	name := chat.ID("c-" + rand.Text())
 	if in.ID != nil {
 		name = *in.ID
 	}
@@ -42,14 +42,12 @@ func (m mutation) CreateConversation(ctx context.Context, in graph.CreateConvers
 	if err != nil {
 		return nil, err
 	}
-	id, created, err := m.store.CreateConversation(ctx, store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members})
+	made, created, err := m.store.CreateConversation(ctx, store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members})
+	m.tell(created, err, hint.Hint{Reason: hint.Membership, Conversation: id, Joined: members})
 	if err != nil {
 		return nil, err
 	}
-	if created {
-		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Joined: members})
-	}
-	return m.refPayload(ctx, id)
+	return m.refPayload(ctx, made)
 }
 
 func (m mutation) AddMembers(ctx context.Context, in graph.AddMembersInput) (*graph.ConversationRefPayload, error) {
@@ -62,11 +60,9 @@ func (m mutation) AddMembers(ctx context.Context, in graph.AddMembersInput) (*gr
 		history = *in.History
 	}
 	added, err := m.store.AddMembers(ctx, id, users, history)
+	m.tell(len(added) > 0, err, hint.Hint{Reason: hint.Membership, Conversation: id, Joined: concerned(added, err, users)})
 	if err != nil {
 		return nil, err
-	}
-	if len(added) > 0 {
-		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Joined: added})
 	}
 	return m.refPayload(ctx, id)
 }
@@ -77,16 +73,22 @@ func (m mutation) RemoveMembers(ctx context.Context, in graph.RemoveMembersInput
 		return nil, err
 	}
 	removed, err := m.store.RemoveMembers(ctx, id, users)
+	m.tell(len(removed) > 0, err, hint.Hint{Reason: hint.Membership, Conversation: id, Left: concerned(removed, err, nil)})
 	if err != nil {
 		return nil, err
-	}
-	if len(removed) > 0 {
-		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: id, Left: removed})
 	}
 	return m.refPayload(ctx, id)
 }
 
-func membersOf(conv string, users []string) (chat.ConversationID, []chat.UserID, error) {
+// concerned is whose membership changed, or may have when the answer was lost.
+func concerned(changed []chat.UserID, err error, perhaps []chat.UserID) []chat.UserID {
+	if err != nil {
+		return perhaps
+	}
+	return changed
+}
+
+func membersOf(conv chat.ID, users []chat.ID) (chat.ConversationID, []chat.UserID, error) {
 	id, err := conversationID("conversationId", conv)
 	if err != nil {
 		return "", nil, err

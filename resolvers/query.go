@@ -17,7 +17,7 @@ func (query) Viewer(ctx context.Context) (*graph.Viewer, error) {
 	return &graph.Viewer{}, nil
 }
 
-func (query) Conversation(ctx context.Context, id string) (*chat.Conversation, error) {
+func (query) Conversation(ctx context.Context, id chat.ID) (*chat.Conversation, error) {
 	if _, err := deviceOf(ctx); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (query) Badge(ctx context.Context) (*chat.Badge, error) {
 	return viewOf(ctx).Badge(ctx)
 }
 
-func (query) UserBadge(ctx context.Context, id string) (*chat.Badge, error) {
+func (query) UserBadge(ctx context.Context, id chat.ID) (*chat.Badge, error) {
 	view, err := viewOfUser(ctx, id)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (query) UserBadge(ctx context.Context, id string) (*chat.Badge, error) {
 	return view.Badge(ctx)
 }
 
-func (query) UserDevices(ctx context.Context, id string) ([]*chat.Device, error) {
+func (query) UserDevices(ctx context.Context, id chat.ID) ([]*chat.Device, error) {
 	view, err := viewOfUser(ctx, id)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (query) UserDevices(ctx context.Context, id string) ([]*chat.Device, error)
 
 // viewOfUser looks with the eyes of a user that the service names; NOT_FOUND if
 // there is none.
-func viewOfUser(ctx context.Context, id string) (*store.View, error) {
+func viewOfUser(ctx context.Context, id chat.ID) (*store.View, error) {
 	user, err := userID("userId", id)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func viewOfUser(ctx context.Context, id string) (*store.View, error) {
 	return view, err
 }
 
-func (query) ConversationRef(ctx context.Context, id string) (*chat.ConversationRef, error) {
+func (query) ConversationRef(ctx context.Context, id chat.ID) (*chat.ConversationRef, error) {
 	conv, err := conversationID("id", id)
 	if err != nil {
 		return nil, err

@@ -19,17 +19,18 @@ func (m mutation) MarkRead(ctx context.Context, in graph.MarkReadInput) (*graph.
 	if err != nil {
 		return nil, err
 	}
+	if in.Revision != nil && *in.Revision < 0 {
+		return nil, chat.BadInput("revision", "revision must be a readRevision that the server answered.")
+	}
 	results, err := m.store.MarkRead(ctx, []store.ReadReport{{User: d.UserID, Conversation: conv, Seq: in.Seq, Revision: in.Revision}})
+	var r store.ReadResult
+	if err == nil {
+		r, err = results[0], results[0].Err
+	}
+	m.tell(r.Moved, err, hint.Hint{Reason: hint.Read, Conversation: conv, User: d.UserID,
+		Position: r.Read, Revision: r.Revision, Device: d.ID, Origin: callerOf(ctx).hintOrigin()})
 	if err != nil {
 		return nil, err
-	}
-	r := results[0]
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	if r.Moved {
-		m.relay.Tell(hint.Hint{Reason: hint.Read, Conversation: conv, User: d.UserID,
-			Position: r.Read, Revision: r.Revision, Device: d.ID, Origin: callerOf(ctx).hintOrigin()})
 	}
 	c, err := viewOf(ctx).Conversation(ctx, conv)
 	return &graph.ReadPayload{Conversation: c}, err
@@ -48,6 +49,9 @@ func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload
 	}
 	if err := chat.CheckCount("cursors", len(in.Cursors), chat.MaxCursors); err != nil {
 		return nil, err
+	}
+	if len(in.Cursors) == 0 {
+		return &graph.AckPayload{Cursors: []*graph.DeviceCursor{}, Rejected: []*graph.CursorRejection{}}, checkEpoch(ctx, in.InstallEpoch)
 	}
 	reports := make([]store.AckReport, len(in.Cursors))
 	for i, c := range in.Cursors {
@@ -75,4 +79,13 @@ func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload
 		}
 	}
 	return out, nil
+}
+
+// checkEpoch refuses a stale install where there is no cursor to refuse it with.
+func checkEpoch(ctx context.Context, epoch int32) error {
+	d, err := viewOf(ctx).Device(ctx)
+	if err == nil && d.InstallEpoch != epoch {
+		err = chat.ErrStaleInstall()
+	}
+	return err
 }

@@ -1,6 +1,12 @@
 package resolvers
 
-import "tidemark/graph"
+import (
+	"errors"
+
+	"tidemark/chat"
+	"tidemark/graph"
+	"tidemark/hint"
+)
 
 // root names the resolver of each type; their methods stand in the files of
 // their nouns.
@@ -26,3 +32,12 @@ func (r *root) InboxChanged() graph.InboxChangedResolver { return inboxChangedFi
 
 // mutation has its methods in reading.go, talking.go, devices.go and provisioning.go.
 type mutation struct{ *Server }
+
+// tell hints what a write changed. A write that failed for no reason of the
+// domain may have been committed all the same, its answer lost: then it is
+// hinted, too, since a repeated call would find nothing left to change.
+func (m mutation) tell(changed bool, err error, h hint.Hint) {
+	if changed || err != nil && !errors.As(err, new(*chat.Error)) {
+		m.relay.Tell(h)
+	}
+}

@@ -4,9 +4,12 @@
 package resolvers
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -99,10 +102,10 @@ func (s *Server) newGraphQL(c Config) *handler.Server {
 		PingPongInterval: pingInterval,
 		PayloadReadLimit: &readLimit,
 	})
+	g.AddTransport(httpTransport{}) // before SSE, which would take any request that accepts a stream at all
 	g.AddTransport(transport.SSE{KeepAlivePingInterval: pingInterval})
-	g.AddTransport(httpTransport{})
 
-	g.SetQueryCache(lru.New[*ast.QueryDocument](500))
+	g.SetQueryCache(smallDocuments{lru.New[*ast.QueryDocument](500)})
 	g.SetParserTokenLimit(maxTokens)
 	g.SetDisableSuggestion(!c.Introspection)
 	g.SetErrorPresenter(present)
@@ -121,24 +124,59 @@ func (s *Server) newGraphQL(c Config) *handler.Server {
 // serveGraphQL serves the one endpoint: sockets, streams and plain requests.
 func (s *Server) serveGraphQL(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(withFailures(r.Context()))
-	switch {
-	case r.Header.Get("Upgrade") != "":
+	if wantsSocket(r) {
 		s.serveSocket(w, r)
-	case r.Method != http.MethodGet && r.Method != http.MethodPost:
+		return
+	}
+	r.Header.Del("Upgrade") // whatever else it names is not spoken here
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "Send GraphQL requests with POST.", http.StatusMethodNotAllowed)
-	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
-		if r.Method != http.MethodPost {
-			http.Error(w, "Open a stream with POST and a JSON body.", http.StatusMethodNotAllowed)
-			return
-		}
-		g := guard(w)
-		defer g.finish()
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		s.graphql.ServeHTTP(g, r.WithContext(s.identifyRequest(r)))
-	default:
-		s.graphql.ServeHTTP(w, r.WithContext(s.identifyRequest(r)))
+		return
 	}
+	params, status, problem := read(w, r)
+	out := answer{w: w, mediaType: negotiate(r.Header.Values("Accept"))}
+	switch {
+	case out.mediaType == "":
+		http.Error(w, "Not acceptable: this endpoint answers "+typeResponse+", "+typeJSON+" and "+typeStream+".", http.StatusNotAcceptable)
+	case problem != "":
+		out.refuse(status, problem)
+	case out.mediaType == typeStream && r.Method == http.MethodPost:
+		s.serveStream(w, r, params)
+	case out.mediaType == typeStream:
+		out.refuse(http.StatusMethodNotAllowed, "Open a stream with POST and a JSON body.")
+	default:
+		s.graphql.ServeHTTP(w, r.WithContext(withRequest(s.identifyRequest(r), request{out, params})))
+	}
+}
+
+// serveStream serves one operation as server-sent events. gqlgen reads the
+// request itself: it gets what was checked, in a form that cannot fail.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, params parameters) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		http.Error(w, "The request cannot be encoded.", http.StatusInternalServerError)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Header.Set("Content-Type", typeJSON)
+	r.Header.Set("Accept", typeStream)
+	g := guard(w)
+	defer g.finish()
+	s.graphql.ServeHTTP(g, r.WithContext(s.identifyRequest(r)))
+}
+
+// wantsSocket reports whether a request asks to become a WebSocket. Clients also
+// offer other protocols by Upgrade (h2c, for one), which are not for us.
+func wantsSocket(r *http.Request) bool {
+	for _, header := range r.Header.Values("Upgrade") {
+		for protocol := range strings.SplitSeq(header, ",") {
+			if strings.EqualFold(strings.TrimSpace(protocol), "websocket") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // serveSocket serves one WebSocket from its upgrade to its end.
@@ -156,13 +194,11 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	c := &caller{err: chat.ErrUnauthenticated()}
 	ctx, cancel := context.WithCancel(withCaller(context.WithValue(r.Context(), socketKey{}, socket), c))
 	defer cancel()
-	socket.end = func(code int, reason string) {
-		socket.endWith(code, reason)
-		cancel()
-	}
+	socket.cancel = cancel
 	s.sockets.add(socket)
 	defer func() {
 		s.sockets.remove(socket)
+		s.sockets.release(socket.device)
 		if c.session != nil {
 			c.session.Close()
 		}
@@ -179,7 +215,9 @@ func (s *Server) openSession(ctx context.Context, init transport.InitPayload) (c
 		socket.endWith(code, reason)
 		return ctx, nil, err
 	}
-	found := s.identify(ctx, init.Authorization())
+	checking, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	found := s.identify(checking, init.Authorization())
 	if found.err == nil && found.service {
 		found.err = chat.ErrUnauthenticated() // the service has no sessions
 	}
@@ -188,10 +226,11 @@ func (s *Server) openSession(ctx context.Context, init transport.InitPayload) (c
 	} else if found.err != nil {
 		return refuse(closeTryAgain, "Try again later", found.err)
 	}
-	if !s.sockets.claim(socket, found.device.ID) {
+	if !s.sockets.claim(found.device.ID) {
 		return refuse(closeTryAgain, "Too many connections of this device", errTooManySockets)
 	}
-	session, err := s.hub.Open(ctx, hint.Session{
+	socket.device = found.device.ID
+	session, err := s.hub.Open(checking, hint.Session{
 		ID: rand.Text(), User: found.device.UserID, Device: found.device.ID, Credential: string(found.hash[:]),
 		End: func() { socket.end(closeForbidden, "Forbidden") },
 	})

@@ -31,8 +31,10 @@ const (
 	// pingInterval is how often a socket is pinged; one that does not answer for
 	// two intervals is closed.
 	pingInterval = 20 * time.Second
-	// maxOperations is how many operations one socket may have running.
-	maxOperations = 50
+	// maxOperations is how many operations one socket may have running: a burst of
+	// reports from an app that was offline must pass. Subscriptions have a limit
+	// of their own.
+	maxOperations = 1_000
 )
 
 // Close codes of graphql-transport-ws and of WebSocket itself.
@@ -56,19 +58,18 @@ const (
 // Towards gqlgen each operation has an id of our own, so that a client may use
 // an id again at once.
 type socket struct {
-	conn        *websocket.Conn
-	initTimeout time.Duration
-	// end closes the socket with a code of ours once gqlgen notices.
-	end func(code int, reason string)
+	conn   *websocket.Conn
+	cancel context.CancelFunc // ends the context that gqlgen watches
+	device chat.DeviceID      // once it is known
 
 	mu       sync.Mutex
-	inited   bool
+	init     *time.Timer // closes the socket if connection_init does not come; nil once it came
 	closing  bool
-	active   map[string]string // the client's id -> ours
-	theirs   map[string]string // ours -> the client's
+	dead     bool              // a write failed: nothing will be written any more
+	draining bool              // no new operations
+	active   map[string]string // the client's id -> ours, while the client waits for more
+	running  map[string]string // ours -> the client's, until gqlgen has said its last word
 	next     int
-	draining bool
-	dead     bool // a write failed: nothing will be written any more
 	deadline *time.Timer
 	code     int    // how to close, whatever gqlgen says; 0: as it says
 	reason   string // goes with code
@@ -98,7 +99,9 @@ func acceptSocket(w http.ResponseWriter, r *http.Request, origins []string) *soc
 		_ = conn.Close(closeSubprotocol, "Subprotocol not acceptable")
 		return nil
 	}
-	return &socket{conn: conn, initTimeout: initTimeout, active: map[string]string{}, theirs: map[string]string{}}
+	s := &socket{conn: conn, active: map[string]string{}, running: map[string]string{}}
+	s.init = time.AfterFunc(initTimeout, func() { s.closeWith(closeInitTimeout, "Connection initialisation timeout") })
+	return s
 }
 
 // acceptedSocket hands gqlgen the socket that was accepted already.
@@ -141,19 +144,7 @@ func (s *socket) NextReader() (int, io.Reader, error) {
 }
 
 func (s *socket) readFrame() (websocket.MessageType, []byte, error) {
-	ctx := context.Background()
-	s.mu.Lock()
-	inited := s.inited
-	s.mu.Unlock()
-	if !inited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.initTimeout)
-		defer cancel()
-		// The read's own end would close the socket without a code.
-		timer := time.AfterFunc(s.initTimeout-s.initTimeout/10, func() { s.closeWith(closeInitTimeout, "Connection initialisation timeout") })
-		defer timer.Stop()
-	}
-	kind, data, err := s.conn.Read(ctx)
+	kind, data, err := s.conn.Read(context.Background()) // Close, CloseNow and deadlines end it
 	if err == nil {
 		return kind, data, nil
 	}
@@ -168,7 +159,7 @@ func (s *socket) readFrame() (websocket.MessageType, []byte, error) {
 
 // parseFrame reads a frame and checks its shape.
 func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int, reason string) {
-	if kind != websocket.MessageText || !utf8.Valid(data) || json.Unmarshal(data, &f) != nil {
+	if kind != websocket.MessageText || !utf8.Valid(data) || loneSurrogate(string(data)) || json.Unmarshal(data, &f) != nil {
 		return f, closeBadMessage, "Invalid message received"
 	}
 	object := len(f.Payload) > 0 && bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{"))
@@ -183,8 +174,9 @@ func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int
 			Query         *string         `json:"query"`
 			OperationName *string         `json:"operationName"`
 			Variables     *map[string]any `json:"variables"`
+			Extensions    *map[string]any `json:"extensions"`
 		}
-		if f.ID == "" || !object || json.Unmarshal(f.Payload, &p) != nil || p.Query == nil {
+		if f.ID == "" || !object || json.Unmarshal(f.Payload, &p) != nil || p.Query == nil || loneSurrogate(*p.Query) {
 			return f, closeBadMessage, "subscribe needs an id and a payload with a query"
 		}
 	case "complete":
@@ -200,59 +192,50 @@ func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int
 // judge applies the protocol's rules of order to a well-formed frame, and gives
 // operations ids of our own. pass says that gqlgen is to see it.
 func (s *socket) judge(f *frame) (pass bool, violation int, reason string) {
-	s.mu.Lock()
-	inited := s.inited
-	_, running := s.active[f.ID]
-	full := s.draining || len(s.active) >= maxOperations
-	s.mu.Unlock()
-	switch f.Type {
-	case "ping":
-		return false, s.answer(frame{Type: "pong", Payload: f.Payload}), "Too slow"
-	case "pong":
-		return inited, 0, ""
-	case "connection_init":
-		if inited {
-			return false, closeTwoInits, "Too many initialisation requests"
-		}
-		s.mu.Lock()
-		s.inited = true
-		s.mu.Unlock()
-		return true, 0, ""
-	case "subscribe":
-		switch {
-		case !inited:
-			return false, closeUnauthorized, "Unauthorized"
-		case running:
-			return false, closeDuplicate, "Subscriber for " + truncate(f.ID) + " already exists"
-		case full:
-			return false, s.answer(frame{ID: f.ID, Type: "error", Payload: notNow()}), "Too slow"
-		}
-		s.mu.Lock()
-		s.next++
-		ours := strconv.Itoa(s.next)
-		s.active[f.ID], s.theirs[ours] = ours, f.ID
-		s.mu.Unlock()
-		f.ID = ours
-		return true, 0, ""
+	reply, pass, violation, reason := s.decide(f)
+	if reply != nil && s.writeFrame(*reply) != nil {
+		return false, closeGoingAway, "Too slow"
 	}
-	// complete: for an operation that has ended meanwhile it is no error.
-	if !inited {
-		return false, closeUnauthorized, "Unauthorized"
-	}
-	s.mu.Lock()
-	ours := s.active[f.ID]
-	s.mu.Unlock()
-	s.finished(ours, f.ID)
-	f.ID = ours
-	return running, 0, ""
+	return pass, violation, reason
 }
 
-// answer writes a frame of our own; a code to close with if it could not.
-func (s *socket) answer(f frame) int {
-	if s.writeFrame(f) != nil {
-		return closeGoingAway
+func (s *socket) decide(f *frame) (reply *frame, pass bool, violation int, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inited := s.init == nil
+	ours, waiting := s.active[f.ID]
+	switch f.Type {
+	case "ping":
+		return &frame{Type: "pong", Payload: f.Payload}, false, 0, ""
+	case "pong":
+		return nil, inited, 0, ""
+	case "connection_init":
+		if inited {
+			return nil, false, closeTwoInits, "Too many initialisation requests"
+		}
+		s.init.Stop()
+		s.init = nil
+		return nil, true, 0, ""
 	}
-	return 0
+	if !inited {
+		return nil, false, closeUnauthorized, "Unauthorized"
+	}
+	if f.Type == "complete" { // for an operation that has ended meanwhile it is no error
+		delete(s.active, f.ID)
+		f.ID = ours
+		return nil, waiting, 0, ""
+	}
+	switch { // subscribe
+	case waiting:
+		return nil, false, closeDuplicate, "Subscriber for " + truncate(f.ID) + " already exists"
+	case s.draining || len(s.running) >= maxOperations:
+		return &frame{ID: f.ID, Type: "error", Payload: notNow()}, false, 0, ""
+	}
+	s.next++
+	ours = strconv.Itoa(s.next)
+	s.active[f.ID], s.running[ours] = ours, f.ID
+	f.ID = ours
+	return nil, true, 0, ""
 }
 
 func notNow() json.RawMessage {
@@ -289,33 +272,51 @@ func (s *socket) WriteJSON(v any) error {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return err
 	}
-	if f.Type == "next" || f.Type == "error" || f.Type == "complete" {
-		s.mu.Lock()
-		ours := f.ID
-		theirs, running := s.theirs[ours]
-		s.mu.Unlock()
-		if !running {
-			return nil
-		}
-		f.ID = theirs
-		if f.Type != "next" {
-			defer s.finished(ours, theirs)
-		}
+	if f.Type != "next" && f.Type != "error" && f.Type != "complete" {
+		return s.writeFrame(f)
+	}
+	ours := f.ID
+	s.mu.Lock()
+	f.ID = s.running[ours]
+	waiting := s.active[f.ID] == ours
+	s.mu.Unlock()
+	if f.Type != "next" {
+		defer s.finished(ours)
+	}
+	if !waiting {
+		return nil
 	}
 	return s.writeFrame(f)
 }
 
-// finished forgets an operation whose last word was written.
-func (s *socket) finished(ours, theirs string) {
+// finished notes gqlgen's word that ends an operation. After error it says
+// complete as well, for which nobody waits any more.
+func (s *socket) finished(ours string) {
 	s.mu.Lock()
-	delete(s.theirs, ours)
+	theirs := s.running[ours]
+	delete(s.running, ours)
 	if s.active[theirs] == ours {
 		delete(s.active, theirs)
 	}
-	idle := s.draining && len(s.active) == 0
+	idle := s.draining && len(s.running) == 0
 	s.mu.Unlock()
 	if idle {
 		s.end(closeGoingAway, "Going away")
+	}
+}
+
+// end closes the socket with a code of ours: gqlgen does it once it sees that its
+// context has ended, or we do while gqlgen still waits for connection_init.
+func (s *socket) end(code int, reason string) {
+	s.mu.Lock()
+	if s.code == 0 {
+		s.code, s.reason = code, reason
+	}
+	inited := s.init == nil
+	s.mu.Unlock()
+	s.cancel()
+	if !inited {
+		_ = s.conn.CloseNow()
 	}
 }
 
@@ -324,7 +325,7 @@ func (s *socket) finished(ours, theirs string) {
 func (s *socket) drain() {
 	s.mu.Lock()
 	s.draining = true
-	idle := len(s.active) == 0
+	idle := len(s.running) == 0
 	s.mu.Unlock()
 	if idle {
 		s.end(closeGoingAway, "Going away")
@@ -387,8 +388,10 @@ func (s *socket) closeWith(code int, reason string) {
 // Close ends the connection at once.
 func (s *socket) Close() error {
 	s.mu.Lock()
-	if s.deadline != nil {
-		s.deadline.Stop()
+	for _, timer := range []*time.Timer{s.deadline, s.init} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	s.mu.Unlock()
 	return ignoreClosed(s.conn.CloseNow())

@@ -6,17 +6,18 @@ import (
 	"tidemark/chat"
 )
 
-// maxSockets is how many sockets one device may have open: some tabs, and some
-// dead connections that were not noticed yet.
+// maxSockets is how many sockets and streams one device may have open: some tabs,
+// and some dead connections that were not noticed yet.
 const maxSockets = 32
 
 var errTooManySockets = &chat.Error{Code: chat.RateLimited, RetryAfterMs: 1000,
 	Message: "This device has too many connections open. Close some first."}
 
-// sockets are the open sockets of this process.
+// sockets are the open sockets of this process, and how many connections each
+// device has: sockets and streams.
 type sockets struct {
 	mu       sync.Mutex
-	open     map[*socket]chat.DeviceID // no device before connection_init
+	open     map[*socket]struct{}
 	devices  map[chat.DeviceID]int
 	draining bool
 }
@@ -25,32 +26,39 @@ func (s *sockets) add(one *socket) {
 	s.mu.Lock()
 	draining := s.draining
 	if s.open == nil {
-		s.open, s.devices = map[*socket]chat.DeviceID{}, map[chat.DeviceID]int{}
+		s.open = map[*socket]struct{}{}
 	}
-	s.open[one] = ""
+	s.open[one] = struct{}{}
 	s.mu.Unlock()
 	if draining {
 		one.drain()
 	}
 }
 
-// claim counts a socket as its device's; false if the device has too many.
-func (s *sockets) claim(one *socket, d chat.DeviceID) bool {
+func (s *sockets) remove(one *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, one)
+}
+
+// claim counts a connection as a device's; false if the device has too many.
+func (s *sockets) claim(d chat.DeviceID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.devices[d] >= maxSockets {
 		return false
 	}
+	if s.devices == nil {
+		s.devices = map[chat.DeviceID]int{}
+	}
 	s.devices[d]++
-	s.open[one] = d
 	return true
 }
 
-func (s *sockets) remove(one *socket) {
+// release gives a claimed connection back; no device is none.
+func (s *sockets) release(d chat.DeviceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.open[one]
-	delete(s.open, one)
 	if d == "" {
 		return
 	}

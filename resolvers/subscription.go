@@ -86,11 +86,20 @@ func (s *Server) sessionFor(ctx context.Context, end func()) (session *hint.Sess
 	if c.session != nil {
 		return c.session, func() {}, nil
 	}
-	session, err = s.hub.Open(ctx, hint.Session{User: c.device.UserID, Device: c.device.ID, Credential: string(c.hash[:]), End: end})
+	if !s.sockets.claim(c.device.ID) {
+		return nil, nil, errTooManySockets
+	}
+	opening, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	session, err = s.hub.Open(opening, hint.Session{User: c.device.UserID, Device: c.device.ID, Credential: string(c.hash[:]), End: end})
 	if err != nil {
+		s.sockets.release(c.device.ID)
 		return nil, nil, err
 	}
-	return session, session.Close, nil
+	return session, func() {
+		session.Close()
+		s.sockets.release(c.device.ID)
+	}, nil
 }
 
 func feed[T any](ctx context.Context, mailbox *hint.Mailbox, st *stream, out chan<- *T, convert func(hint.Event) *T) {

@@ -18,22 +18,20 @@ func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := chat.CheckID("clientMessageId", in.ClientMessageID); err != nil {
+	if err := chat.CheckID("clientMessageId", string(in.ClientMessageID)); err != nil {
 		return nil, err
 	}
 	if err := chat.CheckBody("body", in.Body); err != nil {
 		return nil, err
 	}
-	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: in.ClientMessageID, Body: in.Body}})
+	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: string(in.ClientMessageID), Body: in.Body}})
+	var r store.Appended
+	if err == nil {
+		r, err = results[0], results[0].Err
+	}
+	m.tell(err == nil && !r.Duplicate, err, hint.Hint{Reason: hint.Message, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
 	if err != nil {
 		return nil, err
-	}
-	r := results[0]
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	if !r.Duplicate {
-		m.relay.Tell(hint.Hint{Reason: hint.Message, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
 	}
 	return m.messagePayload(ctx, conv, r.Seq, r.Duplicate)
 }
@@ -48,11 +46,9 @@ func (m mutation) RecallMessage(ctx context.Context, in graph.RecallMessageInput
 		return nil, err
 	}
 	changed, err := m.store.Recall(ctx, d.UserID, conv, in.Seq)
+	m.tell(changed, err, hint.Hint{Reason: hint.Recall, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
 	if err != nil {
 		return nil, err
-	}
-	if changed {
-		m.relay.Tell(hint.Hint{Reason: hint.Recall, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
 	}
 	return m.messagePayload(ctx, conv, in.Seq, false)
 }
@@ -76,11 +72,9 @@ func (m mutation) LeaveConversation(ctx context.Context, in graph.LeaveConversat
 		return nil, err
 	}
 	left, err := m.store.Leave(ctx, d.UserID, conv)
+	m.tell(left, err, hint.Hint{Reason: hint.Membership, Conversation: conv, Left: []chat.UserID{d.UserID}, Origin: callerOf(ctx).hintOrigin()})
 	if err != nil {
 		return nil, err
-	}
-	if left {
-		m.relay.Tell(hint.Hint{Reason: hint.Membership, Conversation: conv, Left: []chat.UserID{d.UserID}, Origin: callerOf(ctx).hintOrigin()})
 	}
 	c, err := viewOf(ctx).Conversation(ctx, conv)
 	return &graph.ConversationPayload{Conversation: c}, err

@@ -2,6 +2,7 @@ package resolvers
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -22,42 +24,36 @@ const maxBody = 256 << 10
 const (
 	typeJSON     = "application/json"
 	typeResponse = "application/graphql-response+json"
+	typeStream   = "text/event-stream"
 )
 
-// httpTransport is GraphQL over HTTP: POST with a JSON body, which a browser
-// does not send across origins unasked, and GET for queries.
+// httpTransport answers a request that was read and checked before.
 type httpTransport struct{}
 
-func (httpTransport) Supports(r *http.Request) bool {
-	return r.Method == http.MethodPost || r.Method == http.MethodGet
+// request is what httpTransport is given, through the context.
+type request struct {
+	out    answer
+	params parameters
 }
 
-// parameters are the members of a request as the specification names them.
-type parameters struct {
-	Query         *string        `json:"query"`
-	OperationName *string        `json:"operationName"`
-	Variables     map[string]any `json:"variables"`
-	Extensions    map[string]any `json:"extensions"`
+type requestKey struct{}
+
+func withRequest(ctx context.Context, r request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
 }
 
-func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+func (httpTransport) Supports(r *http.Request) bool { return r.Context().Value(requestKey{}) != nil }
+
+func (httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	start := graphql.Now()
-	out := answer{w: w, mediaType: negotiate(r.Header.Values("Accept"))}
-	if out.mediaType == "" {
-		http.Error(w, "Not acceptable: this endpoint answers "+typeResponse+" and "+typeJSON+".", http.StatusNotAcceptable)
-		return
-	}
-	params, status, problem := read(w, r)
-	if problem != "" {
-		out.refuse(status, problem)
-		return
-	}
+	ctx := r.Context()
+	req := ctx.Value(requestKey{}).(request)
+	out, params := req.out, req.params
 	raw := &graphql.RawParams{Query: *params.Query, Variables: params.Variables, Extensions: params.Extensions, Headers: r.Header,
 		ReadTime: graphql.TraceTiming{Start: start, End: graphql.Now()}}
 	if params.OperationName != nil {
 		raw.OperationName = *params.OperationName
 	}
-	ctx := r.Context()
 	opCtx, errs := exec.CreateOperationContext(ctx, raw)
 	if errs != nil {
 		out.requestError(exec.DispatchError(graphql.WithOperationContext(ctx, opCtx), errs))
@@ -76,7 +72,20 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	out.response(http.StatusOK, responses(ctx))
 }
 
-// read reads and checks the parameters of a request. problem is empty if they are good.
+// parameters are the members of a request as the specification names them.
+type parameters struct {
+	Query         *string        `json:"query"`
+	OperationName *string        `json:"operationName,omitempty"`
+	Variables     map[string]any `json:"variables,omitempty"`
+	Extensions    map[string]any `json:"extensions,omitempty"`
+}
+
+// bodyTimeout is how long a client may take to send a request's body.
+const bodyTimeout = 10 * time.Second
+
+// read reads and checks the parameters of a request: POST with a JSON body, which
+// a browser does not send across origins unasked, or GET. problem is empty if
+// they are good.
 func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, problem string) {
 	if r.Method == http.MethodGet {
 		if err := p.fromURL(r); err != nil {
@@ -88,19 +97,28 @@ func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, pro
 		} else if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
 			return p, http.StatusUnsupportedMediaType, "Send the body in UTF-8."
 		}
+		rc := http.NewResponseController(w)
+		_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every test's writer has one
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err == nil {
+			// From here on the server only watches whether the client is still there.
+			_ = rc.SetReadDeadline(time.Time{})
+		}
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			return p, http.StatusRequestEntityTooLarge, "A request may have at most 262144 bytes. Send less at a time."
 		} else if err != nil {
 			return p, http.StatusBadRequest, "The request's body could not be read."
 		}
-		if !utf8.Valid(body) {
-			return p, http.StatusBadRequest, "The body must be valid UTF-8."
+		if !utf8.Valid(body) || loneSurrogate(string(body)) {
+			return p, http.StatusBadRequest, "The body must be valid UTF-8, without halves of surrogate pairs."
 		}
 		if err := decode(body, &p); err != nil {
 			return p, http.StatusBadRequest, "The body must be one JSON object with query, and optionally operationName, variables and extensions."
 		}
+	}
+	if p.Query != nil && loneSurrogate(*p.Query) {
+		return p, http.StatusBadRequest, "The document must be valid Unicode: it escapes half of a surrogate pair."
 	}
 	if p.Query == nil || *p.Query == "" {
 		return p, http.StatusBadRequest, "The parameter query is missing: it holds the GraphQL document."
@@ -140,9 +158,41 @@ func decode(b []byte, into any) error {
 	return nil
 }
 
-// negotiate chooses between the two media types by the Accept header: the one
-// with the higher quality, the earlier of equals; application/json for none, for
-// */* and application/*. Empty means that neither is accepted.
+// loneSurrogate reports whether text, JSON or GraphQL, escapes half of a
+// surrogate pair. Decoders replace it silently, which makes different ids equal.
+func loneSurrogate(text string) bool {
+	unit := func(i int) (u uint64, ok bool) {
+		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(text[i+2:i+6], 16, 16)
+		return u, err == nil
+	}
+	for i := 0; i < len(text); {
+		if text[i] != '\\' {
+			i++
+			continue
+		}
+		u, ok := unit(i)
+		switch {
+		case !ok:
+			i += 2 // any other escape
+		case u < 0xd800 || u > 0xdfff:
+			i += 6
+		default:
+			low, ok := unit(i + 6)
+			if u > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+				return true
+			}
+			i += 12
+		}
+	}
+	return false
+}
+
+// negotiate chooses between the media types by the Accept header: the one
+// with the highest quality, the earliest of equals; application/json for none,
+// for */* and application/*. Empty means that none is accepted.
 func negotiate(accept []string) string {
 	best, bestQuality := "", 0.0
 	header := strings.Join(accept, ",")
@@ -166,7 +216,7 @@ func negotiate(accept []string) string {
 		switch mediaType {
 		case "*/*", "application/*":
 			mediaType = typeJSON
-		case typeJSON, typeResponse:
+		case typeJSON, typeResponse, typeStream:
 		default:
 			continue
 		}
@@ -185,6 +235,9 @@ type answer struct {
 
 // refuse answers what is not a GraphQL request at all, in either media type.
 func (a answer) refuse(status int, message string) {
+	if a.mediaType == typeStream {
+		a.mediaType = typeJSON
+	}
 	a.write(status, map[string]any{"errors": []any{map[string]any{
 		"message": message, "extensions": map[string]any{"code": "BAD_USER_INPUT"}}}})
 }
@@ -214,6 +267,31 @@ func (a answer) write(status int, v any) {
 	h.Set("Content-Type", a.mediaType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	// A client that does not read its answer is let go; the connection may serve
+	// another request, which must not inherit the deadline.
+	rc := http.NewResponseController(a.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(answerTimeout))
 	a.w.WriteHeader(status)
 	_, _ = a.w.Write(b) // a client that is gone does not mind
+	_ = rc.Flush()
+	_ = rc.SetWriteDeadline(time.Time{})
+}
+
+// answerTimeout is how long a client may take to receive an answer.
+const answerTimeout = 30 * time.Second
+
+// smallDocuments caches parsed documents by their text, but no large ones:
+// anybody could fill the memory with comments.
+type smallDocuments struct {
+	graphql.Cache[*ast.QueryDocument]
+}
+
+// maxCachedDocument is the size in bytes up to which a document is cached.
+const maxCachedDocument = 8 << 10
+
+func (c smallDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
+	if len(text) <= maxCachedDocument {
+		c.Cache.Add(ctx, text, doc)
+	}
 }

@@ -45,7 +45,7 @@ type eventRow struct {
 	senderErased    bool
 	subject         *chat.UserID
 	subjectName     *string
-	clientMessageID *string
+	clientMessageID *chat.ID
 	body            *string
 	withdrawn       bool
 	target          struct {
@@ -53,7 +53,7 @@ type eventRow struct {
 		at              *time.Time
 		sender          *chat.UserID
 		senderName      *string
-		clientMessageID *string
+		clientMessageID *chat.ID
 		body            *string
 		withdrawn       *bool
 	}
