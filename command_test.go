@@ -230,12 +230,15 @@ func TestServeRefusesWithOneLine(t *testing.T) {
 	refuses(t, "failed to connect", "serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://127.0.0.1:1/none")
 	refuses(t, "cannot be read", "serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://127.0.0.1:port/none")
 	refuses(t, "no initdb and postgres", "serve", "--listen", "127.0.0.1:0", "--data-dir", dataDir(t), "--postgres-bin", "/nowhere")
+	refuses(t, "--connections must", "serve", "--connections", "0")
+	refuses(t, "see tidemark --help", "serve", "--nonsense")
 	refuses(t, "service key is shorter", "serve", "--listen", "127.0.0.1:0", "--service-key", "short", "--data-dir", dataDir(t))
 
 	url := storetest.URL(t)
 	if _, err := storetest.Conn(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
 		t.Fatal(err)
 	}
+	refuses(t, "run tidemark migrate", "verify", "--database-url", storetest.EmptyURL(t))
 	for _, command := range []string{"serve", "migrate", "verify"} {
 		args := []string{command, "--database-url", url}
 		if command == "serve" {
@@ -346,6 +349,81 @@ func TestDemoIsFilledInOnce(t *testing.T) {
 	}
 }
 
+// TestDemoMayBePlayedWith: after a leave and a revocation it starts again.
+func TestDemoMayBePlayedWith(t *testing.T) {
+	url := storetest.EmptyURL(t)
+	first := serve(t, "--demo", "--database-url", url)
+	for _, doc := range []string{`mutation { leaveConversation(input: {conversationId: "c-team"}) { badge { unread } } }`, `mutation { revokeDevice(input: {deviceId: "ben-laptop"}) { deviceId } }`} {
+		if answer := ask(t, first.url(), first.token("ben-phone"), doc); strings.Contains(answer, "errors") {
+			t.Fatal(answer)
+		}
+	}
+	for range 2 {
+		again := serve(t, "--demo", "--database-url", url)
+		if answer := ask(t, again.url(), again.token("ben-laptop-2"), `{ badge { unread } }`); answer != `{"data":{"badge":{"unread":4}}}` {
+			t.Error(answer)
+		}
+	}
+}
+
+// TestFrozenDatabase: one that neither answers nor hangs up costs a bounded time.
+func TestFrozenDatabase(t *testing.T) {
+	dir := dataDir(t)
+	database, err := embedpg.Start(t.Context(), embedpg.Config{Dir: dir, Throwaway: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Stop()
+	r := serve(t, "--demo", "--database-url", database.URL())
+	url, token := r.url(), r.token("ben-phone")
+	ask(t, url, token, demoQuery)
+	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	postmaster, _, _ := strings.Cut(string(pid), "\n")
+	signal := func(name string) {
+		for _, args := range [][]string{{"-" + name, postmaster}} {
+			if out, err := exec.Command("kill", args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v %s", err, out)
+			}
+		}
+		if out, err := exec.Command("pkill", "-"+name, "-P", postmaster).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	signal("STOP")
+	thawed := sync.OnceFunc(func() { signal("CONT") })
+	defer thawed()
+	var wg sync.WaitGroup
+	for _, doc := range []string{`{ badge { unread } }`, demoMutation} {
+		wg.Go(func() {
+			answer, err := tryAsk(url, token, doc)
+			if err != nil || !strings.Contains(answer, "INTERNAL") {
+				t.Errorf("%v %s", err, answer)
+			}
+		})
+	}
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(url, "http")+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"connection_init","payload":{"authorization":"Bearer `+token+`"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	reading, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	if _, _, err := conn.Read(reading); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Errorf("connection_init: %v", err)
+	}
+	wg.Wait()
+	thawed()
+	r.waitFor("it answers again", func() bool {
+		return strings.Contains(ask(t, url, token, `{ badge { unread } }`), `"data":{"badge":{"unread"`)
+	})
+}
+
 // TestOrdinaryUser: root is not needed.
 func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -396,7 +474,18 @@ func TestOperatorsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify(1, `conversation "c-team", event 5`)
-	verify(0, "rewrote the ordinals of 1 conversations", "--repair")
+	verify(0, "rewrote ordinals in 1 conversations", "--repair")
+	verify(0, "0 deviations")
+	// What a repair cannot mend does not keep it from mending the rest.
+	if _, err := storetest.Conn(t, url).Exec(t.Context(), `UPDATE events SET message_ord = message_ord + 1 WHERE conv_id = 'c-team' AND seq = 5;
+		INSERT INTO read_positions (user_id, conv_id, read_seq, read_ord, read_own, seen_seq) VALUES ('ana', 'c-ana-ben', 100000, 3, 3, 100000)`); err != nil {
+		t.Fatal(err)
+	}
+	verify(1, "M2: conversation \"c-ana-ben\", user ana", "--repair")
+	verify(1, "M2")
+	if _, err := storetest.Conn(t, url).Exec(t.Context(), `DELETE FROM read_positions WHERE read_seq = 100000`); err != nil {
+		t.Fatal(err)
+	}
 	verify(0, "0 deviations")
 }
 

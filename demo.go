@@ -19,6 +19,7 @@ type demo struct {
 
 type demoToken struct {
 	user   chat.UserID
+	role   chat.DeviceID // the device that it plays
 	device chat.DeviceID
 	token  string
 }
@@ -64,7 +65,8 @@ const (
 )
 
 // fillDemo creates what is not there yet, which changes nothing when it is all
-// there, and gives every device a new token.
+// there, and gives every device a new token. Whatever has been played with since
+// stays as it is.
 func fillDemo(ctx context.Context, s *store.Store) (*demo, error) {
 	for id, name := range map[chat.UserID]string{"ana": "Ana", "ben": "Ben", "cho": "Cho"} {
 		if _, err := s.PutUser(ctx, id, &name, true); err != nil {
@@ -73,8 +75,8 @@ func fillDemo(ctx context.Context, s *store.Store) (*demo, error) {
 	}
 	d := &demo{}
 	for _, t := range []demoToken{{user: "ana", device: "ana-phone"}, {user: "ben", device: demoPhone}, {user: "ben", device: demoLaptop}, {user: "cho", device: "cho-phone"}} {
-		var err error
-		if t.token, err = demoDevice(ctx, s, t); err != nil {
+		t.role = t.device
+		if err := demoDevice(ctx, s, &t); err != nil {
 			return nil, err
 		}
 		d.tokens = append(d.tokens, t)
@@ -82,12 +84,21 @@ func fillDemo(ctx context.Context, s *store.Store) (*demo, error) {
 	return d, demoHistory(ctx, s)
 }
 
-func demoDevice(ctx context.Context, s *store.Store, t demoToken) (string, error) {
-	_, token, err := s.RotateToken(ctx, t.device)
-	if errors.Is(err, &chat.Error{Code: chat.NotFound}) {
-		_, token, err = s.CreateDevice(ctx, t.user, t.device, nil)
+// demoDevice gives the device a new token. In the place of one that was revoked
+// it makes another one.
+func demoDevice(ctx context.Context, s *store.Store, t *demoToken) error {
+	for n := 2; ; n++ {
+		_, token, err := s.RotateToken(ctx, t.device)
+		if errors.Is(err, &chat.Error{Code: chat.NotFound}) {
+			_, token, err = s.CreateDevice(ctx, t.user, t.device, nil)
+		}
+		if errors.Is(err, &chat.Error{Code: chat.BadUserInput}) {
+			t.device = chat.DeviceID(fmt.Sprintf("%s-%d", t.role, n))
+			continue
+		}
+		t.token = token
+		return err
 	}
-	return token, err
 }
 
 // demoHistory: Ana has written ten messages to Ben, who has read six of them;
@@ -98,7 +109,10 @@ func demoHistory(ctx context.Context, s *store.Store) error {
 		{ID: demoDirect, Kind: chat.Direct, Members: []chat.UserID{"ana", "ben"}},
 		{ID: demoGroup, Kind: chat.Group, Title: &title, Members: []chat.UserID{"ana", "ben", "cho"}},
 	} {
-		if _, _, err := s.CreateConversation(ctx, n); err != nil {
+		_, _, err := s.CreateConversation(ctx, n)
+		if errors.Is(err, &chat.Error{Code: chat.BadUserInput}) {
+			continue // it is there, and somebody has left it since
+		} else if err != nil {
 			return err
 		}
 	}
@@ -124,9 +138,9 @@ func demoHistory(ctx context.Context, s *store.Store) error {
 	return err
 }
 
-func (d *demo) token(device chat.DeviceID) string {
+func (d *demo) token(role chat.DeviceID) string {
 	for _, t := range d.tokens {
-		if t.device == device {
+		if t.role == role {
 			return t.token
 		}
 	}

@@ -37,23 +37,30 @@ type databaseSettings struct {
 
 func main() {
 	var c commands
-	parser := kong.Must(&c, kong.Name("tidemark"), kong.UsageOnError(),
+	parser := kong.Must(&c, kong.Name("tidemark"),
 		kong.Description("The read state of a chat product: delivered, read and unread, correct on every device."))
 	command, err := parser.Parse(os.Args[1:])
-	parser.FatalIfErrorf(err)
+	if err != nil {
+		fail(fmt.Errorf("%w; see tidemark --help", err))
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(newLog(c.LogLevel))
 	if err := command.Run(); err != nil {
-		if !errors.Is(err, errReported) {
-			// One line, whatever the error has gathered on its way.
-			fmt.Fprintln(os.Stderr, "tidemark: "+strings.Join(strings.Fields(err.Error()), " "))
-		}
 		stop()
-		os.Exit(1)
+		if errors.Is(err, errReported) {
+			os.Exit(1)
+		}
+		fail(err)
 	}
+}
+
+// fail says why in one line, whatever the error has gathered on its way.
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "tidemark: "+strings.Join(strings.Fields(err.Error()), " "))
+	os.Exit(1)
 }
 
 // errReported ends with 1 after the command itself has said why.

@@ -30,7 +30,12 @@ func (d *deviceCommand) Run(ctx context.Context, log *slog.Logger) error {
 	if err := chat.CheckName("the device's name", d.Name); err != nil {
 		return err
 	}
-	return d.withStore(ctx, log, func(s *store.Store) error {
+	db, err := d.migrated(ctx, log, true)
+	if err != nil {
+		return err
+	}
+	defer db.stop()
+	return withStore(ctx, db, log, func(s *store.Store) error {
 		if _, err := s.PutUser(ctx, chat.UserID(d.User), nil, false); err != nil {
 			return err
 		}
@@ -54,8 +59,17 @@ type verifyCommand struct {
 
 // Run lists what deviates.
 func (v *verifyCommand) Run(ctx context.Context, log *slog.Logger) error {
-	return v.withStore(ctx, log, func(s *store.Store) error {
-		found, err := verify(ctx, s)
+	db, err := v.open(ctx, log, true)
+	if err != nil {
+		return err
+	}
+	defer db.stop()
+	// Servers of an older version may be running on it: it is looked at, not migrated.
+	if err := store.CheckSchema(ctx, db.url); err != nil {
+		return err
+	}
+	return withStore(ctx, db, log, func(s *store.Store) error {
+		found, deviations, err := verify(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -65,42 +79,37 @@ func (v *verifyCommand) Run(ctx context.Context, log *slog.Logger) error {
 					return err
 				}
 			}
-			fmt.Printf("rewrote the ordinals of %d conversations; verifying again\n", len(found))
-			if found, err = verify(ctx, s); err != nil {
+			fmt.Printf("rewrote ordinals in %d conversations; verifying again\n", len(found))
+			if found, deviations, err = verify(ctx, s); err != nil {
 				return err
 			}
 		}
-		if len(found) > 0 {
+		if deviations > 0 {
 			return errReported
 		}
 		return nil
 	})
 }
 
-// verify prints what deviates and names the conversations concerned.
-func verify(ctx context.Context, s *store.Store) (concerned []chat.ConversationID, err error) {
-	deviations := 0
+// verify prints what deviates, counts it, and names the conversations that a
+// repair can mend.
+func verify(ctx context.Context, s *store.Store) (repairable []chat.ConversationID, deviations int, err error) {
 	looked, err := s.Verify(ctx, func(d store.Deviation) {
 		fmt.Println(d)
 		deviations++
-		if n := len(concerned); n == 0 || concerned[n-1] != d.Conversation {
-			concerned = append(concerned, d.Conversation)
+		if n := len(repairable); d.Repairable() && (n == 0 || repairable[n-1] != d.Conversation) {
+			repairable = append(repairable, d.Conversation)
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	fmt.Printf("%d conversations verified, %d deviations\n", looked, deviations)
-	return concerned, nil
+	return repairable, deviations, nil
 }
 
-// withStore runs do on a migrated database.
-func (d databaseSettings) withStore(ctx context.Context, log *slog.Logger, do func(*store.Store) error) error {
-	db, err := d.migrated(ctx, log, true)
-	if err != nil {
-		return err
-	}
-	defer db.stop()
+// withStore runs do on a store of the database.
+func withStore(ctx context.Context, db *database, log *slog.Logger, do func(*store.Store) error) error {
 	s, err := store.Open(ctx, db.url, store.Options{Log: log})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type serveCommand struct {
 	databaseSettings
 	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
 	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
-	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. Five more serve hints."`
+	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. Four more serve hints."`
 	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST,…" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
 	Playground    bool          `default:"true" negatable:"" env:"TIDEMARK_PLAYGROUND" help:"Serve GraphiQL at /playground."`
 	Introspection bool          `default:"true" negatable:"" env:"TIDEMARK_INTROSPECTION" help:"Answer questions about the schema and suggest names in errors."`
@@ -35,8 +35,8 @@ const minServiceKey = 16
 
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
-	if c.ServiceKey != "" && len(c.ServiceKey) < minServiceKey {
-		return fmt.Errorf("the service key is shorter than %d characters; choose a longer one", minServiceKey)
+	if err := c.check(); err != nil {
+		return err
 	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -89,6 +89,19 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 
 	log.Info("serving", "address", "http://"+listener.Addr().String())
 	return c.serve(ctx, log, server, listener, db.exited)
+}
+
+// check refuses settings that make no sense.
+func (c *serveCommand) check() error {
+	switch {
+	case c.ServiceKey != "" && len(c.ServiceKey) < minServiceKey:
+		return fmt.Errorf("the service key is shorter than %d characters; choose a longer one", minServiceKey)
+	case c.Connections < 1:
+		return errors.New("--connections must be at least 1")
+	case c.DrainTimeout < 0:
+		return errors.New("--drain-timeout must not be negative")
+	}
+	return nil
 }
 
 // serve answers requests until ctx ends or the private database does.

@@ -1,6 +1,9 @@
 package resolvers_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -179,6 +182,35 @@ func TestP8AQueryAfterAHintShowsIt(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+// TestHintsFollowCommitsWhoseCallerHungUp: the caller is gone at a random moment
+// and tries again; whichever attempt was committed, the others are told.
+func TestHintsFollowCommitsWhoseCallerHungUp(t *testing.T) {
+	g := newTrio(t)
+	watch := g.b1.socket().subscribe(`subscription { inboxChanged { reasons conversationId conversation { head } } }`)
+	watch.resync()
+	for n := range 40 {
+		id := fmt.Sprint("hangup", n)
+		body, err := json.Marshal(map[string]any{"query": sendDoc, "variables": vars{"c": g.conv, "m": id, "b": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+n*100)*time.Microsecond)
+		request, err := http.NewRequestWithContext(ctx, "POST", g.main.http.URL+"/graphql", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+g.a.token)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			response.Body.Close()
+		}
+		cancel()
+		var out struct{ SendMessage messagePayload }
+		g.a.must(sendDoc, vars{"c": g.conv, "m": id, "b": "x"}).into(&out)
+		watch.about(g.conv, func(h hinted) bool { return h.Conversation.Head >= out.SendMessage.Message.Seq })
+	}
 }
 
 // TestRevokedCredentialEndsItsConnections: within a second, on every process.
