@@ -80,7 +80,7 @@ func (v *verifyCommand) Run(ctx context.Context, log *slog.Logger) error {
 				}
 			}
 			fmt.Printf("rewrote ordinals in %d conversations; verifying again\n", len(found))
-			if found, deviations, err = verify(ctx, s); err != nil {
+			if _, deviations, err = verify(ctx, s); err != nil {
 				return err
 			}
 		}

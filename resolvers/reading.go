@@ -11,11 +11,7 @@ import (
 )
 
 func (m mutation) MarkRead(ctx context.Context, in graph.MarkReadInput) (*graph.ReadPayload, error) {
-	d, err := deviceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conv, err := conversationID("conversationId", in.ConversationID)
+	d, conv, err := deviceIn(ctx, in.ConversationID)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,12 @@ package resolvers_test
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
 )
 
 // trio is a group of A, B (two devices) and C.
@@ -350,4 +354,58 @@ func TestR153RepeatedSends(t *testing.T) {
 	after, code = send(g.a, "same", "hello")
 	equal(t, "after the leave", code, "")
 	equal(t, "after the leave: the same message", after.Message.Seq, first.Message.Seq)
+}
+
+// TestR75TheBadgeIsTheSumOfItsRows: after every operation of a short life, in
+// one answer. The random histories of the store do the same at length.
+func TestR75TheBadgeIsTheSumOfItsRows(t *testing.T) {
+	g := newTrio(t)
+	c2 := g.group("c2", "A", "B")
+	var m []int64
+	for n, step := range []func(){
+		func() { m = g.a.send(g.conv, 4) },
+		func() { g.a.send(c2, 3) },
+		func() { g.b1.read(g.conv, m[1]) },
+		func() { g.a.recall(g.conv, m[2]) },
+		func() { g.b1.send(c2, 2) },
+		func() { g.c.send(g.conv, 2) },
+		func() { g.b2.leave(c2) },
+		func() { g.a.send(c2, 2) },
+		func() { g.addMembers(c2, "MEMBERSHIP", "B") },
+		func() { g.a.send(c2, 1) },
+		func() { g.b1.read(c2, 4) },
+	} {
+		step()
+		rows, badge := g.b1.inbox("")
+		var sum, conversations int64
+		for _, r := range rows {
+			sum += r.Unread
+			if r.Unread > 0 {
+				conversations++
+			}
+		}
+		equal(t, fmt.Sprint("badge.unread after step ", n), badge.Unread, sum)
+		equal(t, fmt.Sprint("badge.conversations after step ", n), badge.Conversations, conversations)
+	}
+}
+
+// TestR127NoRuleUsesAClientsClock: nothing that a client sends is a time.
+func TestR127NoRuleUsesAClientsClock(t *testing.T) {
+	schema, err := os.ReadFile("../schema.graphqls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphqls", Input: string(schema)})
+	for name, def := range parsed.Types {
+		for _, f := range def.Fields {
+			if def.Kind == ast.InputObject && f.Type.Name() == "DateTime" {
+				t.Errorf("%s.%s is a time", name, f.Name)
+			}
+			for _, a := range f.Arguments {
+				if a.Type.Name() == "DateTime" {
+					t.Errorf("%s.%s(%s:) is a time", name, f.Name, a.Name)
+				}
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package resolvers
 
 import (
+	"context"
 	"errors"
 
 	"tidemark/chat"
@@ -32,6 +33,16 @@ func (r *root) InboxChanged() graph.InboxChangedResolver { return inboxChangedFi
 
 // mutation has its methods in reading.go, talking.go, devices.go and provisioning.go.
 type mutation struct{ *Server }
+
+// deviceIn is the device behind a call about one conversation, and which.
+func deviceIn(ctx context.Context, id chat.ID) (*chat.Device, chat.ConversationID, error) {
+	d, err := deviceOf(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	conv, err := conversationID("conversationId", id)
+	return d, conv, err
+}
 
 // tell hints what a write changed. A write that failed for no reason of the
 // domain may have been committed all the same, its answer lost: then it is

@@ -10,11 +10,7 @@ import (
 )
 
 func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*graph.MessagePayload, error) {
-	d, err := deviceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conv, err := conversationID("conversationId", in.ConversationID)
+	d, conv, err := deviceIn(ctx, in.ConversationID)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +33,7 @@ func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*
 }
 
 func (m mutation) RecallMessage(ctx context.Context, in graph.RecallMessageInput) (*graph.MessagePayload, error) {
-	d, err := deviceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conv, err := conversationID("conversationId", in.ConversationID)
+	d, conv, err := deviceIn(ctx, in.ConversationID)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +55,7 @@ func (mutation) messagePayload(ctx context.Context, conv chat.ConversationID, se
 }
 
 func (m mutation) LeaveConversation(ctx context.Context, in graph.LeaveConversationInput) (*graph.ConversationPayload, error) {
-	d, err := deviceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conv, err := conversationID("conversationId", in.ConversationID)
+	d, conv, err := deviceIn(ctx, in.ConversationID)
 	if err != nil {
 		return nil, err
 	}
