@@ -495,3 +495,29 @@ func (w *world) noDeviations(t *testing.T) {
 	_, err := w.Verify(w.ctx, func(d store.Deviation) { t.Error(d) })
 	w.must(err)
 }
+
+// TestAppendNeedsTheLock: a conversation that is created between the statement
+// that locks and the one that looks is not written: its row was not locked.
+func TestAppendNeedsTheLock(t *testing.T) {
+	w := newWorld(t)
+	w.users("a", "b")
+	attempt := func(between func()) (seq chat.Seq) {
+		tx, err := w.conn(t).Begin(w.ctx)
+		w.must(err)
+		defer func() { w.must(tx.Commit(w.ctx)) }()
+		_, err = tx.Exec(w.ctx, store.SQLLockForAppend, "c")
+		w.must(err)
+		between()
+		var i int64
+		var duplicate, differs bool
+		w.must(tx.QueryRow(w.ctx, store.SQLAppend, "c", []string{"a"}, []string{"m"}, [][]byte{{1}}, []string{"x"}).Scan(&i, &seq, &duplicate, &differs))
+		return seq
+	}
+	if seq := attempt(func() { w.group("c", "a", "b") }); seq != 0 {
+		t.Errorf("written unlocked, at %d", seq)
+	}
+	if seq := attempt(func() {}); seq != 3 {
+		t.Errorf("with the lock: seq %d, want 3", seq)
+	}
+	w.noDeviations(t)
+}

@@ -11,3 +11,9 @@ var (
 var SQLUnreadOfEach = `
 SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
   SELECT m.conv_id, ` + sqlUnread + ` AS unread FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.left_at IS NULL) v`
+
+// The two statements of an append, for a test that lets something happen between them.
+const (
+	SQLLockForAppend = sqlLockForAppend
+	SQLAppend        = sqlAppend
+)
