@@ -1818,7 +1818,7 @@ type ReadChanged {
   reason: ReadReason!
   "null with RESYNC: look at everything."
   conversationId: ID
-  "The largest position that the merged hints said."
+  "The position after the newest of the merged moves; null with RESYNC, and where the server could not learn it."
   read: Seq
   revision: Int
   "The device that caused it, if it was one."

@@ -175,7 +175,7 @@ type ReadChanged struct {
 	Reason ReadReason `json:"reason"`
 	// null with RESYNC: look at everything.
 	ConversationID *chat.ConversationID `json:"conversationId,omitempty"`
-	// The largest position that the merged hints said.
+	// The position after the newest of the merged moves; null with RESYNC, and where the server could not learn it.
 	Read     *chat.Seq `json:"read,omitempty"`
 	Revision *int32    `json:"revision,omitempty"`
 	// The device that caused it, if it was one.

@@ -32,8 +32,8 @@ type Hint struct {
 	Conversation chat.ConversationID `json:"c,omitempty"`
 	// User is whose position moved (Read) or whose credential changed (Credential).
 	User chat.UserID `json:"u,omitempty"`
-	// Position, Revision and Device are the read position after it moved, and the
-	// device that moved it. Only Read has them.
+	// Position, Revision and Device are the read position after it moved (0: not
+	// known), and the device that moved it. Only Read has them.
 	Position chat.Seq      `json:"s,omitempty"`
 	Revision int32         `json:"v,omitempty"`
 	Device   chat.DeviceID `json:"d,omitempty"`

@@ -26,7 +26,10 @@ func readChanged(e hint.Event) *graph.ReadChanged {
 	if e.Reasons[0] == hint.Resync {
 		return &graph.ReadChanged{Reason: graph.ReadReasonResync}
 	}
-	r := &graph.ReadChanged{Reason: graph.ReadReasonRead, ConversationID: &e.Conversation, Read: &e.Position, Revision: &e.Revision}
+	r := &graph.ReadChanged{Reason: graph.ReadReasonRead, ConversationID: &e.Conversation}
+	if e.Position > 0 {
+		r.Read, r.Revision = &e.Position, &e.Revision
+	}
 	if e.Device != "" {
 		r.OriginDeviceID = &e.Device
 	}
