@@ -16,7 +16,7 @@ web/dist/graphiql.min.js: web/node_modules/.package-lock.json web/build.mjs $(wi
 
 .PHONY: pages
 pages:
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/dist/graphiql.min.js; \
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/dist/graphiql.min.js || echo "npm failed: building without the playground" >&2; \
 	else echo "npm was not found: building without the playground" >&2; fi
 
 build: pages ## Build bin/tidemark.

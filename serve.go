@@ -22,13 +22,17 @@ type serveCommand struct {
 	databaseSettings
 	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
 	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
-	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. Four more serve hints."`
+	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. A few more serve hints."`
 	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST,…" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
 	Playground    bool          `default:"true" negatable:"" env:"TIDEMARK_PLAYGROUND" help:"Serve GraphiQL at /playground."`
 	Introspection bool          `default:"true" negatable:"" env:"TIDEMARK_INTROSPECTION" help:"Answer questions about the schema and suggest names in errors."`
 	DrainTimeout  time.Duration `default:"10s" env:"TIDEMARK_DRAIN_TIMEOUT" help:"How long running requests may take after SIGTERM."`
 	Demo          bool          `env:"TIDEMARK_DEMO" help:"Fill in a small demo once, and print fresh tokens for it."`
 }
+
+// maxPrivateConnections leaves room for hints and operators' commands among the
+// 200 connections of the private PostgreSQL.
+const maxPrivateConnections = 150
 
 // minServiceKey keeps keys that can be guessed out.
 const minServiceKey = 16
@@ -98,6 +102,8 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("the service key is shorter than %d characters; choose a longer one", minServiceKey)
 	case c.Connections < 1:
 		return errors.New("--connections must be at least 1")
+	case c.DatabaseURL == "" && c.Connections > maxPrivateConnections:
+		return fmt.Errorf("the private PostgreSQL takes --connections up to %d; name a database of your own for more", maxPrivateConnections)
 	case c.DrainTimeout < 0:
 		return errors.New("--drain-timeout must not be negative")
 	}

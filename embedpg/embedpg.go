@@ -73,6 +73,10 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
+	// The log of the last run says why it ended.
+	if err := os.Rename(s.logPath(), s.logPath()+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
 	return s, s.launch(ctx, bin, c.Throwaway, account)
 }
 
@@ -131,7 +135,8 @@ func (s *Server) claim(account *syscall.Credential) error {
 	s.lock = lock
 	// A socket's path must stay below 108 bytes.
 	s.socket = filepath.Join(s.dir, "socket")
-	if len(s.socket) > 90 {
+	// Both PostgreSQL and its clients take a comma for the end of a path.
+	if len(s.socket) > 90 || strings.Contains(s.socket, ",") {
 		s.socket, err = os.MkdirTemp("", "tidemark-pg-")
 		s.temporary = err == nil
 	} else {
@@ -244,7 +249,7 @@ func (s *Server) launch(ctx context.Context, bin string, throwaway bool, account
 			return nil
 		}
 		tail := s.logTail()
-		if !strings.Contains(tail, "lock file") || time.Since(began) > predecessorTimeout {
+		if !predecessorRuns(tail) || time.Since(began) > predecessorTimeout {
 			return fmt.Errorf("the private PostgreSQL did not start: %w\n%s", err, tail)
 		}
 		select {
@@ -253,6 +258,12 @@ func (s *Server) launch(ctx context.Context, bin string, throwaway bool, account
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// predecessorRuns recognises how PostgreSQL says that an older one is still
+// ending: its postmaster, or a backend that is busy.
+func predecessorRuns(log string) bool {
+	return strings.Contains(log, `lock file "postmaster.pid" already exists`) || strings.Contains(log, "pre-existing shared memory block")
 }
 
 func (s *Server) launchOnce(ctx context.Context, bin string, throwaway bool, account *syscall.Credential) error {

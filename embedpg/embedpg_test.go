@@ -71,13 +71,49 @@ func TestStartStopStart(t *testing.T) {
 	startIn(t, dir)
 }
 
-func TestLongPathsGetAShortSocket(t *testing.T) {
-	s := startIn(t, dirFor(t, strings.Repeat("long", 30)))
-	socket := s.socket
-	s.Stop()
-	if _, err := os.Stat(socket); !os.IsNotExist(err) {
-		t.Errorf("the temporary socket directory is left: %v", err)
+func TestOddPathsGetASocketElsewhere(t *testing.T) {
+	for _, name := range []string{strings.Repeat("long", 30), "a,comma"} {
+		dir := dirFor(t, name)
+		s := startIn(t, dir)
+		socket := s.socket
+		if _, ok := Running(dir); !ok {
+			t.Errorf("%s: not found running", name)
+		}
+		s.Stop()
+		if _, err := os.Stat(socket); !os.IsNotExist(err) {
+			t.Errorf("the temporary socket directory is left: %v", err)
+		}
 	}
+}
+
+// TestTheLogOfTheLastRunIsKept: it says why that one ended.
+func TestTheLogOfTheLastRunIsKept(t *testing.T) {
+	dir := dirFor(t, "data")
+	startIn(t, dir).Stop()
+	startIn(t, dir).Stop()
+	if b, err := os.ReadFile(filepath.Join(dir, "postgres.log.1")); err != nil || !strings.Contains(string(b), "shut down") {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+// TestABusyBackendOfTheLastRun: the server and the postmaster were killed, a
+// backend still runs; the next start waits for it.
+func TestABusyBackendOfTheLastRun(t *testing.T) {
+	s := startIn(t, dirFor(t, "data"))
+	psql, err := exec.LookPath("psql")
+	if err != nil {
+		t.Fatal("psql was not found; it comes with PostgreSQL")
+	}
+	busy := exec.Command(psql, s.URL(), "-c", "SELECT count(*) FROM generate_series(1, 8000000)")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	s.process.cmd.Process.Kill()
+	<-s.process.done
+	s.Stop()
+	startIn(t, s.dir)
+	_ = busy.Wait() // its connection was cut
 }
 
 // TestACrashLeavesNothingThatBlocks: the postmaster was killed, its pid file is

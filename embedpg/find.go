@@ -29,6 +29,10 @@ const minMajor = 14
 func findBinaries(configured, data string) (string, error) {
 	var candidates []string
 	if configured != "" {
+		// PostgreSQL is started from its own directory, not from ours.
+		if abs, err := filepath.Abs(configured); err == nil {
+			configured = abs
+		}
 		candidates = []string{configured}
 	} else {
 		if path, err := exec.LookPath("postgres"); err == nil {

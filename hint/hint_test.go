@@ -466,6 +466,29 @@ func TestRelayResyncsWhenAPeerVanishes(t *testing.T) {
 	}
 	send(message{Process: "new", Number: 0})
 	idle(t, ms[0])
+	send(message{Process: "quick", Number: 1, Hints: []Hint{{Reason: Read, User: "nobody"}}})
+	idle(t, ms[0]) // its first words, all of them
+	send(message{Process: "gone before", Number: 7, Bye: true})
+	if !isResync(take(t, ms[0])) {
+		t.Error("no RESYNC for what was said before a goodbye out of nowhere")
+	}
+}
+
+// TestRelayListensAnewWhenItIsDeaf: a connection that is dead without having
+// ended is given up.
+func TestRelayListensAnewWhenItIsDeaf(t *testing.T) {
+	w := &wire{}
+	rs, ms := relays(t, w, 1)
+	w.mu.Lock()
+	clear(w.listeners) // whoever listens now hears nothing any more
+	before := w.next
+	w.mu.Unlock()
+	rs[0].checkSilence(time.Now().Add(2 * silence))
+	waitFor(t, "it listens anew", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.next > before && len(w.listeners) == 1 })
+	waitFor(t, "it hears itself", func() bool { rs[0].mu.Lock(); defer rs[0].mu.Unlock(); return !rs[0].deaf })
+	if !isResync(take(t, ms[0])) {
+		t.Error("no RESYNC")
+	}
 }
 
 // TestRelayEndsWithEverythingSaid: hints that wait at the shutdown leave before
@@ -511,11 +534,11 @@ func TestHubEndsCredentialsBeforeItResyncs(t *testing.T) {
 	}
 	h.ResyncAll()
 	h.Deliver([]Hint{{Reason: Credential, User: "u25"}})
-	if p := h.nextDirty(); p.user != "u25" {
+	if p, urgent := h.nextDirty(); p.user != "u25" || !urgent {
 		t.Errorf("%s is next", p.user)
 	}
 	left := 0
-	for h.nextDirty() != nil {
+	for p, _ := h.nextDirty(); p != nil; p, _ = h.nextDirty() {
 		left++
 	}
 	if left != 49 {
@@ -545,8 +568,6 @@ func TestRelayResyncsWhenItDoesNotHearItself(t *testing.T) {
 	if !isResync(take(t, ms[0])) {
 		t.Error("no RESYNC")
 	}
-	r.checkSilence(time.Now().Add(3 * silence))
-	idle(t, ms[0]) // once until it hears itself again
 }
 
 func TestRelayTellsOfDroppedHints(t *testing.T) {

@@ -331,9 +331,9 @@ func (h *Hub) Run(ctx context.Context) {
 			return
 		case <-h.wake:
 		}
-		for p := h.nextDirty(); p != nil && ctx.Err() == nil; p = h.nextDirty() {
+		for p, urgent := h.nextDirty(); p != nil && ctx.Err() == nil; p, urgent = h.nextDirty() {
 			if _, err := h.refresh(ctx, p); err != nil {
-				h.retryLater(ctx, p, err)
+				h.retryLater(ctx, p, urgent, err)
 			}
 		}
 	}
@@ -341,21 +341,22 @@ func (h *Hub) Run(ctx context.Context) {
 
 // nextDirty takes who is next: sessions to be ended do not wait behind a resync
 // of everybody.
-func (h *Hub) nextDirty() *person {
+func (h *Hub) nextDirty() (p *person, urgent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, waiting := range []map[*person]struct{}{h.urgent, h.dirty} {
 		for p := range waiting {
+			_, urgent := h.urgent[p]
 			delete(h.urgent, p)
 			delete(h.dirty, p)
-			return p
+			return p, urgent
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // retryLater puts a person back after a pause: the database did not answer.
-func (h *Hub) retryLater(ctx context.Context, p *person, err error) {
+func (h *Hub) retryLater(ctx context.Context, p *person, urgent bool, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -367,6 +368,9 @@ func (h *Hub) retryLater(ctx context.Context, p *person, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(p.sessions) > 0 {
+		if urgent {
+			h.urgent[p] = struct{}{}
+		}
 		h.doubt(p)
 	}
 }

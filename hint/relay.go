@@ -39,6 +39,7 @@ type Relay struct {
 	began    time.Time
 	heard    time.Time // when something of our own last came back
 	deaf     bool      // that is overdue, and was acted on
+	relisten func()    // ends the present listening, so that it begins anew
 	hearing  time.Time // since when the bus is heard
 }
 
@@ -60,7 +61,7 @@ type message struct {
 
 // NewRelay makes a relay; [Relay.Run] must run for hints to leave the process.
 func NewRelay(hub *Hub, bus Bus, log *slog.Logger) *Relay {
-	return &Relay{hub: hub, bus: bus, log: log, process: rand.Text(), wake: make(chan struct{}, 1), peers: map[string]*peer{}}
+	return &Relay{hub: hub, bus: bus, log: log, process: rand.Text(), wake: make(chan struct{}, 1), peers: map[string]*peer{}, relisten: func() {}}
 }
 
 // Tell delivers hints to this process's sessions and queues them for the other
@@ -100,9 +101,22 @@ func (r *Relay) Run(ctx context.Context) {
 	r.began = time.Now()
 	r.mu.Unlock()
 	var listening sync.WaitGroup
-	listening.Go(func() { r.bus.Listen(ctx, r.connected, r.receive) })
+	listening.Go(func() { r.listen(ctx) })
 	r.publish(ctx)
 	listening.Wait()
+}
+
+// listen keeps listening. A connection that is dead without having ended would
+// keep us deaf for as long as TCP believes in it: it is given up from outside.
+func (r *Relay) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		once, cancel := context.WithCancel(ctx)
+		r.mu.Lock()
+		r.relisten = cancel
+		r.mu.Unlock()
+		r.bus.Listen(once, r.connected, r.receive)
+		cancel()
+	}
 }
 
 // publish is the only caller of the bus's Publish. A message that failed has
@@ -256,24 +270,25 @@ func (r *Relay) missed(m message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[m.Process]
-	if m.Bye {
-		delete(r.peers, m.Process)
-		return p != nil && m.Number != p.last
-	}
-	if p == nil {
-		r.peers[m.Process] = &peer{last: m.Number, heard: time.Now()}
-		return m.Lost || m.Number > 0 && time.Since(r.hearing) > silence
+	known := p != nil
+	if !known {
+		p = &peer{}
+		r.peers[m.Process] = p
 	}
 	expected := p.last
 	if len(m.Hints) > 0 || m.Lost {
 		expected++
 	}
+	gap := m.Number != expected && (known || time.Since(r.hearing) > silence)
 	p.last, p.heard = m.Number, time.Now()
-	return m.Lost || m.Number != expected
+	if m.Bye {
+		delete(r.peers, m.Process)
+	}
+	return m.Lost || gap
 }
 
-// checkSilence resyncs once for each peer that vanished without goodbye, and
-// once each time we stop hearing ourselves.
+// checkSilence resyncs once for each peer that vanished without goodbye, and once
+// each time we stop hearing ourselves. Then it has us listen anew.
 func (r *Relay) checkSilence(now time.Time) {
 	r.mu.Lock()
 	lost := false
@@ -283,8 +298,10 @@ func (r *Relay) checkSilence(now time.Time) {
 			lost = true
 		}
 	}
-	if now.Sub(later(r.heard, r.began)) > silence && !r.deaf {
-		r.deaf, lost = true, true
+	if now.Sub(later(r.heard, r.began)) > silence {
+		lost = lost || !r.deaf
+		r.deaf, r.began = true, now // and again after another three periods
+		r.relisten()
 	}
 	r.mu.Unlock()
 	if lost {

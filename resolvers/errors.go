@@ -92,7 +92,9 @@ func present(ctx context.Context, err error) *gqlerror.Error {
 		}
 		e.Extensions["requestId"] = failuresOf(ctx).requestID
 	}
-	failuresOf(ctx).note(code, internal)
+	if code != codeInternal || internal != "" {
+		failuresOf(ctx).note(code, internal)
+	}
 	return e
 }
 

@@ -208,6 +208,12 @@ func TestStalledRequestsAreLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	unread, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	fmt.Fprintf(unread, "GET /healthz HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n\r\n", address)
 	fmt.Fprintf(conn, "POST /graphql HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", address)
 	pinging := g.main.dial(t, "graphql-transport-ws")
 	stop := make(chan struct{})
@@ -234,6 +240,10 @@ func TestStalledRequestsAreLetGo(t *testing.T) {
 	answer, err := io.ReadAll(conn)
 	if err != nil || !strings.Contains(string(answer), "400 Bad Request") {
 		t.Errorf("a stalled body: %q %v", answer, err)
+	}
+	_ = unread.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.ReadAll(unread); err != nil {
+		t.Errorf("a body that nobody reads: %v", err)
 	}
 }
 

@@ -81,8 +81,20 @@ func New(c Config) *Server {
 	return s
 }
 
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// slowAnswer is how long a client may take to receive anything but a stream.
+const slowAnswer = time.Minute
+
+// ServeHTTP implements http.Handler. Whoever sends a body has ten seconds for it,
+// also where nobody reads it: the server does, before it answers. Upgrades and
+// streams set deadlines of their own.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	if r.ContentLength != 0 {
+		_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every test's writer has one
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(slowAnswer))
+	s.mux.ServeHTTP(w, r)
+}
 
 func (s *Server) newGraphQL(c Config) *handler.Server {
 	config := graph.Config{Resolvers: &root{s}}
@@ -247,13 +259,19 @@ func (s *Server) openSession(ctx context.Context, init transport.InitPayload) (c
 
 // Drain lets what runs come to its end: new operations are refused, those on
 // sockets finish, subscriptions complete, and then the sockets are closed. It
-// returns when all is done or ctx ends. Plain requests and streams are waited for
+// returns when all is done; when ctx ends it closes the sockets and waits only
+// for mutations that still run, which have ten seconds each. Plain requests and streams are waited for
 // by the HTTP server in front, which should be shut down at the same time.
 func (s *Server) Drain(ctx context.Context) {
 	s.hub.Close()
 	s.sockets.drain()
 	s.running.close(ctx)
 	s.sockets.endAll()
+	// A mutation runs on when its connection is cut, and its hint must leave
+	// before we say goodbye on the bus.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	s.running.close(last)
 }
 
 // newRequestID names a request in the log and in answers that withhold a text.

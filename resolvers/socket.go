@@ -25,8 +25,8 @@ const (
 	subprotocol = "graphql-transport-ws"
 	// initTimeout is how long a client may take to say connection_init.
 	initTimeout = 5 * time.Second
-	// writeTimeout is how long one frame may take: a client that stops reading is
-	// gone after it.
+	// writeTimeout is how long a small frame may take: a client that stops reading
+	// is gone after it. Large ones get more.
 	writeTimeout = 5 * time.Second
 	// pingInterval is how often a socket is pinged; one that does not answer for
 	// two intervals is closed.
@@ -343,7 +343,7 @@ func (s *socket) writeFrame(f frame) error {
 	if len(payload) > 0 {
 		b = slices.Concat(b[:len(b)-1], []byte(`,"payload":`), payload, []byte("}"))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), frameTimeout(len(b)))
 	defer cancel()
 	if err := s.conn.Write(ctx, websocket.MessageText, b); err != nil {
 		s.mu.Lock()
@@ -362,6 +362,12 @@ func (s *socket) endWith(code int, reason string) {
 	if s.code == 0 {
 		s.code, s.reason = code, reason
 	}
+}
+
+// frameTimeout is how long a frame of n bytes may take: a client that reads must
+// not be taken for one that has stopped.
+func frameTimeout(n int) time.Duration {
+	return min(writeTimeout+time.Duration(n/(512<<10))*time.Second, answerTimeout)
 }
 
 // WriteClose closes with gqlgen's code, or with the one that was decided before.

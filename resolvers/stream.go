@@ -63,5 +63,5 @@ func (g *guardedWriter) finish() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.done = true
-	_ = g.rc.SetWriteDeadline(time.Time{})
+	_ = g.rc.SetWriteDeadline(time.Time{}) // the next request sets its own
 }

@@ -97,12 +97,10 @@ func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, pro
 		} else if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
 			return p, http.StatusUnsupportedMediaType, "Send the body in UTF-8."
 		}
-		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every test's writer has one
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err == nil {
 			// From here on the server only watches whether the client is still there.
-			_ = rc.SetReadDeadline(time.Time{})
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		}
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {

@@ -36,7 +36,7 @@ func (s *Store) Routes(ctx context.Context, user chat.UserID) ([]chat.Conversati
 			})
 			return err
 		})
-		return s.hints.SendBatch(ctx, &batch).Close()
+		return s.routes.SendBatch(ctx, &batch).Close()
 	})
 	return convs, devices, err
 }

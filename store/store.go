@@ -20,8 +20,9 @@ import (
 type Store struct {
 	// requests serves queries and mutations, hints the evaluation of
 	// subscription events: a flood of hints must not starve requests.
-	requests, hints *pgxpool.Pool
-	log             *slog.Logger
+	// routes serves what connecting and revoking wait for.
+	requests, hints, routes *pgxpool.Pool
+	log                     *slog.Logger
 }
 
 // Options configure [Open].
@@ -52,12 +53,18 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.requests.Close()
 		return nil, err
 	}
+	if s.routes, err = openPool(ctx, url, 0, 2, o.Trace); err != nil {
+		s.requests.Close()
+		s.hints.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
 // Close waits for running calls and closes all connections.
 func (s *Store) Close() {
 	s.hints.Close()
+	s.routes.Close()
 	s.requests.Close()
 }
 

@@ -161,7 +161,8 @@ WHERE m.conv_id = $1 AND p.newest AND m.user_id = p.user_id AND s.user_id = m.us
     IS DISTINCT FROM (s.true_sent, p.true_from_ord, p.true_from_own, p.true_to_ord, p.true_to_own, f.n)`
 
 // Read positions come after the log's ordinals are committed, which is where a
-// report that arrives meanwhile looks its own up. A position beyond the log has
+// report that arrives later looks its own up. One that looked before and writes
+// after is listed by the next verification. A position beyond the log has
 // no ordinals and is left for a human.
 const sqlRepairPositions = sqlTruth + `
 UPDATE read_positions r SET read_ord = p.true_ord, read_own = p.true_own, changed_xid = pg_current_xact_id()
