@@ -1,0 +1,104 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tidemark/embedpg"
+	"tidemark/storetest"
+)
+
+func TestSeveralProcessesMigrateAtOnce(t *testing.T) {
+	url := storetest.EmptyURL(t)
+	var all []*running
+	for range 4 {
+		all = append(all, start(t, nil, "migrate", "--database-url", url))
+	}
+	for _, r := range all {
+		if code := r.end(); code != 0 {
+			t.Errorf("exit code %d:\n%s", code, r.out)
+		}
+	}
+}
+
+// TestOperatorsCommands: device and verify work beside a running server.
+func TestOperatorsCommands(t *testing.T) {
+	dir := dataDir(t)
+	r := serve(t, "--demo", "--data-dir", dir)
+	device := start(t, nil, "device", "ben", "--name", "tablet", "--data-dir", dir)
+	if code := device.end(); code != 0 {
+		t.Fatalf("device: exit code %d:\n%s", code, device.out)
+	}
+	token := regexp.MustCompile(`(?m)^token +(\S+)$`).FindStringSubmatch(device.out.String())
+	if token == nil {
+		t.Fatalf("no token:\n%s", device.out)
+	}
+	if answer := ask(t, r.url(), token[1], `{ viewer { user { id } device { name } badge { unread } } }`); answer != `{"data":{"viewer":{"user":{"id":"ben"},"device":{"name":"tablet"},"badge":{"unread":7}}}}` {
+		t.Error(answer)
+	}
+	refuses(t, "must not be empty", "device", "", "--data-dir", dir)
+	refuses(t, "exists", "device", "ben", "--id", "ben-phone", "--data-dir", dir)
+
+	verify := func(want int, says string, args ...string) {
+		t.Helper()
+		v := start(t, nil, append([]string{"verify", "--data-dir", dir}, args...)...)
+		if code := v.end(); code != want || !strings.Contains(v.out.String(), says) {
+			t.Errorf("verify %v: exit code %d, want %d and %q:\n%s", args, code, want, says, v.out)
+		}
+	}
+	verify(0, "2 conversations verified, 0 deviations")
+	url, ok := embedpg.Running(dir)
+	if !ok {
+		t.Fatal("the server's PostgreSQL is not found")
+	}
+	if _, err := storetest.Conn(t, url).Exec(t.Context(), `UPDATE events SET message_ord = message_ord + 1 WHERE conv_id = 'c-team' AND seq = 5`); err != nil {
+		t.Fatal(err)
+	}
+	verify(1, `conversation "c-team", event 5`)
+	verify(0, "rewrote ordinals in 1 conversations", "--repair")
+	verify(0, "0 deviations")
+	// What a repair cannot mend does not keep it from mending the rest.
+	if _, err := storetest.Conn(t, url).Exec(t.Context(), `UPDATE events SET message_ord = message_ord + 1 WHERE conv_id = 'c-team' AND seq = 5;
+		INSERT INTO read_positions (user_id, conv_id, read_seq, read_ord, read_own, seen_seq) VALUES ('ana', 'c-ana-ben', 100000, 3, 3, 100000)`); err != nil {
+		t.Fatal(err)
+	}
+	verify(1, "M2: conversation \"c-ana-ben\", user ana", "--repair")
+	verify(1, "M2")
+	if _, err := storetest.Conn(t, url).Exec(t.Context(), `DELETE FROM read_positions WHERE read_seq = 100000`); err != nil {
+		t.Fatal(err)
+	}
+	verify(0, "0 deviations")
+}
+
+// TestHelpListsEverySetting: each setting is an environment variable, in --help
+// and in the README.
+func TestHelpListsEverySetting(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"serve", "migrate", "device", "verify"} {
+		out, err := exec.Command(binary, command, "--help").CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(string(out)), " ")
+		settings := regexp.MustCompile(`\$TIDEMARK_[A-Z_]+`).FindAllString(text, -1)
+		if len(settings) < 4 {
+			t.Errorf("%s --help lists %v", command, settings)
+		}
+		for _, s := range settings {
+			if !strings.Contains(string(readme), "`"+strings.TrimPrefix(s, "$")+"`") {
+				t.Errorf("the README does not list %s", s)
+			}
+		}
+	}
+	for name, doc := range map[string]string{"query": demoQuery, "mutation": demoMutation, "subscription": demoSubscription} {
+		if !strings.Contains(string(readme), doc) {
+			t.Errorf("the README's %s is not the demo's", name)
+		}
+	}
+}
