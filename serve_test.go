@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5"
 
 	"tidemark/embedpg"
 	"tidemark/storetest"
@@ -235,21 +236,31 @@ func TestFrozenDatabase(t *testing.T) {
 	r := serve(t, "--demo", "--database-url", database.URL())
 	url, token := r.url(), r.token("ben-phone")
 	ask(t, url, token, demoQuery)
-	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	// Every process of it that serves somebody, and the one that starts them.
+	rows, err := storetest.Conn(t, database.URL()).Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tidemark%'`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	postmaster, _, _ := strings.Cut(string(pid), "\n")
-	signal := func(name string) {
-		if out, err := exec.Command("kill", "-"+name, postmaster).CombinedOutput(); err != nil {
-			t.Fatalf("%v %s", err, out)
-		}
-		if out, err := exec.Command("pkill", "-"+name, "-P", postmaster).CombinedOutput(); err != nil {
-			t.Fatalf("%v %s", err, out)
+	frozen, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pidFile, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var postmaster int
+	if _, err := fmt.Sscan(string(pidFile), &postmaster); err != nil {
+		t.Fatal(err)
+	}
+	frozen = append(frozen, postmaster)
+	signal := func(s syscall.Signal) {
+		for _, pid := range frozen {
+			_ = syscall.Kill(pid, s) // a connection may have ended meanwhile
 		}
 	}
-	signal("STOP")
-	thawed := sync.OnceFunc(func() { signal("CONT") })
+	signal(syscall.SIGSTOP)
+	thawed := sync.OnceFunc(func() { signal(syscall.SIGCONT) })
 	defer thawed()
 	var wg sync.WaitGroup
 	for _, doc := range []string{`{ badge { unread } }`, demoMutation} {

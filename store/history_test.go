@@ -84,6 +84,7 @@ func TestP1P2P4P5P6RandomHistories(t *testing.T) {
 		}
 		h.bringToZero(rt)
 	})
+	w.noDeviations(t)
 	t.Logf("%d histories", histories)
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		t.Logf("%-14s %6d", k, counts[k])

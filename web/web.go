@@ -41,6 +41,10 @@ func Register(mux *http.ServeMux, endpoint string, tabs []Tab) {
 	if err != nil {
 		panic(err) // the path is a constant
 	}
+	register(mux, dist, endpoint, tabs)
+}
+
+func register(mux *http.ServeMux, dist fs.FS, endpoint string, tabs []Tab) {
 	mux.HandleFunc("GET /playground", func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
