@@ -120,7 +120,7 @@ func (w *world) process(change func(*resolvers.Config)) *process {
 // eventually waits for something that other goroutines bring about.
 func (w *world) eventually(what string, true func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !true() {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("it never came true that %s", what)
