@@ -250,12 +250,3 @@ func truncate(id string) string {
 	}
 	return strings.ToValidUTF8(id[:40], "") + "…"
 }
-
-// endWith decides how the socket will be closed once its context ends.
-func (s *socket) endWith(code int, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.code == 0 {
-		s.code, s.reason = code, reason
-	}
-}

@@ -63,13 +63,20 @@ func (s *socket) finished(ours string) {
 	}
 }
 
-// end closes the socket with a code of ours: gqlgen does it once it sees that its
-// context has ended, or we do while gqlgen still waits for connection_init.
-func (s *socket) end(code int, reason string) {
+// endWith decides how the socket will be closed once its context ends.
+func (s *socket) endWith(code int, reason string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.code == 0 {
 		s.code, s.reason = code, reason
 	}
+}
+
+// end closes the socket with a code of ours: gqlgen does it once it sees that its
+// context has ended, or we do while gqlgen still waits for connection_init.
+func (s *socket) end(code int, reason string) {
+	s.endWith(code, reason)
+	s.mu.Lock()
 	inited := s.init == nil
 	s.mu.Unlock()
 	s.cancel()
