@@ -124,12 +124,12 @@ func (r *Relay) publish(ctx context.Context) {
 	defer hello.Stop()
 	number := int64(0)
 	send := func(ctx context.Context, m message) {
-		ctx, cancel := context.WithTimeout(ctx, silence)
+		sending, cancel := context.WithTimeout(ctx, silence)
 		defer cancel()
 		m.Process, m.Number = r.process, number
 		payload, err := json.Marshal(m)
 		if err == nil {
-			err = r.bus.Publish(ctx, payload)
+			err = r.bus.Publish(sending, payload)
 		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("publishing hints failed; other processes will resync", "error", err.Error())
