@@ -23,7 +23,7 @@ type serveCommand struct {
 	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
 	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
 	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. A few more serve hints."`
-	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST,…" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
+	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
 	Playground    bool          `default:"true" negatable:"" env:"TIDEMARK_PLAYGROUND" help:"Serve GraphiQL at /playground."`
 	Introspection bool          `default:"true" negatable:"" env:"TIDEMARK_INTROSPECTION" help:"Answer questions about the schema and suggest names in errors."`
 	DrainTimeout  time.Duration `default:"10s" env:"TIDEMARK_DRAIN_TIMEOUT" help:"How long running requests may take after SIGTERM."`
