@@ -225,15 +225,21 @@ func TestDemoMayBePlayedWith(t *testing.T) {
 	}
 }
 
-// TestFrozenDatabase: one that neither answers nor hangs up costs a bounded time.
-func TestFrozenDatabase(t *testing.T) {
-	dir := dataDir(t)
-	database, err := embedpg.Start(t.Context(), embedpg.Config{Dir: dir, Throwaway: true})
+// serveOn serves the demo on a PostgreSQL that the test may stop and start.
+func serveOn(t *testing.T, config embedpg.Config) (*embedpg.Server, *running) {
+	t.Helper()
+	database, err := embedpg.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return database, serve(t, "--demo", "--database-url", database.URL())
+}
+
+// TestFrozenDatabase: one that neither answers nor hangs up costs a bounded time.
+func TestFrozenDatabase(t *testing.T) {
+	config := embedpg.Config{Dir: dataDir(t), Throwaway: true}
+	database, r := serveOn(t, config)
 	defer database.Stop()
-	r := serve(t, "--demo", "--database-url", database.URL())
 	url, token := r.url(), r.token("ben-phone")
 	ask(t, url, token, demoQuery)
 	// Every process of it that serves somebody, and the one that starts them.
@@ -245,7 +251,7 @@ func TestFrozenDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pidFile, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	pidFile, err := os.ReadFile(filepath.Join(config.Dir, "data", "postmaster.pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,13 +309,8 @@ func TestOrdinaryUser(t *testing.T) {
 // TestDatabaseGoesAndComesBack: meanwhile requests fail soon with INTERNAL or
 // succeed, never hang; afterwards all is well by itself.
 func TestDatabaseGoesAndComesBack(t *testing.T) {
-	dir := dataDir(t)
-	config := embedpg.Config{Dir: dir, Throwaway: true}
-	database, err := embedpg.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := serve(t, "--demo", "--database-url", database.URL())
+	config := embedpg.Config{Dir: dataDir(t), Throwaway: true}
+	database, r := serveOn(t, config)
 	token := r.token("ben-phone")
 	ready := func() int {
 		response, err := http.Get(r.url() + "/readyz")
@@ -338,7 +339,8 @@ func TestDatabaseGoesAndComesBack(t *testing.T) {
 	} else {
 		response.Body.Close()
 	}
-	if database, err = embedpg.Start(t.Context(), config); err != nil {
+	database, err := embedpg.Start(t.Context(), config)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer database.Stop()
@@ -351,13 +353,8 @@ func TestDatabaseGoesAndComesBack(t *testing.T) {
 // TestRestartUnderLoad: reads that are answered while the database restarts are
 // kept, and those that fail fail with INTERNAL.
 func TestRestartUnderLoad(t *testing.T) {
-	dir := dataDir(t)
-	config := embedpg.Config{Dir: dir, Throwaway: true}
-	database, err := embedpg.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := serve(t, "--demo", "--database-url", database.URL())
+	config := embedpg.Config{Dir: dataDir(t), Throwaway: true}
+	database, r := serveOn(t, config)
 	url, token := r.url(), r.token("ana-phone")
 	stop := make(chan struct{})
 	var mu sync.Mutex
@@ -388,7 +385,8 @@ func TestRestartUnderLoad(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	database.Stop()
 	time.Sleep(300 * time.Millisecond)
-	if database, err = embedpg.Start(t.Context(), config); err != nil {
+	database, err := embedpg.Start(t.Context(), config)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer database.Stop()

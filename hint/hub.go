@@ -31,8 +31,8 @@ const (
 )
 
 // Hub knows the sessions of this process and which hints concern them. Routing
-// goes user → conversations; it is loaded when a user's first session opens,
-// kept by membership hints, and read again whenever it is in doubt.
+// goes user → conversations; it is read when a session of the user opens, kept
+// by membership hints, and read again whenever it is in doubt.
 //
 // Nothing that calls the hub waits for a session: mailboxes do not block.
 type Hub struct {

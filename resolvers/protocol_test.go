@@ -366,6 +366,14 @@ func TestHTTPRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d and %q", name, response.StatusCode, b, probe.status, probe.contains)
 		}
 	}
+	for what, query := range map[string]string{"half a pair": `%7B__typename%7D&variables=%7B%22x%22%3A%22%5Cud800%22%7D`, "no UTF-8": `%7B__typename%7D&variables=%7B%22x%22%3A%22%FF%22%7D`} {
+		response, err := http.Get(url + "?query=" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		equal(t, "a GET with "+what, response.StatusCode, 400)
+	}
 	if response, err := http.Get(url + `?query=mutation{leaveConversation(input:{conversationId:"c1"}){badge{unread}}}`); err != nil || response.StatusCode != 405 {
 		t.Error("a mutation by GET:", response, errors.Join(err))
 	} else {

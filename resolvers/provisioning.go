@@ -43,11 +43,14 @@ func (m mutation) CreateConversation(ctx context.Context, in graph.CreateConvers
 		return nil, err
 	}
 	made, created, err := m.store.CreateConversation(ctx, store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members})
+	if err == nil {
+		id = made // of a pair that exists, whatever id was asked for
+	}
 	m.tell(created, err, hint.Hint{Reason: hint.Membership, Conversation: id, Joined: members})
 	if err != nil {
 		return nil, err
 	}
-	return m.refPayload(ctx, made)
+	return m.refPayload(ctx, id)
 }
 
 func (m mutation) AddMembers(ctx context.Context, in graph.AddMembersInput) (*graph.ConversationRefPayload, error) {

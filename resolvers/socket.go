@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/coder/websocket"
@@ -156,7 +155,7 @@ func (s *socket) readFrame() (websocket.MessageType, []byte, error) {
 
 // parseFrame reads a frame and checks its shape.
 func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int, reason string) {
-	if kind != websocket.MessageText || !utf8.Valid(data) || loneSurrogate(string(data)) || json.Unmarshal(data, &f) != nil {
+	if kind != websocket.MessageText || !validText(string(data)) || json.Unmarshal(data, &f) != nil {
 		return f, closeBadMessage, "Invalid message received"
 	}
 	object := len(f.Payload) > 0 && bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{"))
@@ -173,7 +172,7 @@ func parseFrame(kind websocket.MessageType, data []byte) (f frame, violation int
 			Variables     *map[string]any `json:"variables"`
 			Extensions    *map[string]any `json:"extensions"`
 		}
-		if f.ID == "" || !object || json.Unmarshal(f.Payload, &p) != nil || p.Query == nil || loneSurrogate(*p.Query) {
+		if f.ID == "" || !object || json.Unmarshal(f.Payload, &p) != nil || p.Query == nil || !validText(*p.Query) {
 			return f, closeBadMessage, "subscribe needs an id and a payload with a query"
 		}
 	case "complete":

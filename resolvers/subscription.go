@@ -138,7 +138,7 @@ func feed[T any](ctx context.Context, mailbox *hint.Mailbox, st *stream, out cha
 	}
 }
 
-type readChangedFields struct{ *Server }
+type readChangedFields struct{}
 
 func (readChangedFields) Conversation(ctx context.Context, e *graph.ReadChanged) (*chat.Conversation, error) {
 	return conversationOfEvent(ctx, e.ConversationID)
@@ -148,7 +148,7 @@ func (readChangedFields) Badge(ctx context.Context, _ *graph.ReadChanged) (*chat
 	return badgeOfEvent(ctx)
 }
 
-type inboxChangedFields struct{ *Server }
+type inboxChangedFields struct{}
 
 func (inboxChangedFields) Conversation(ctx context.Context, e *graph.InboxChanged) (*chat.Conversation, error) {
 	return conversationOfEvent(ctx, e.ConversationID)

@@ -89,7 +89,7 @@ const bodyTimeout = 10 * time.Second
 func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, problem string) {
 	if r.Method == http.MethodGet {
 		if err := p.fromURL(r); err != nil {
-			return p, http.StatusBadRequest, "The variables and extensions of a GET must be JSON objects."
+			return p, http.StatusBadRequest, "The variables and extensions of a GET must be JSON objects in valid UTF-8."
 		}
 	} else {
 		if mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != typeJSON {
@@ -108,15 +108,15 @@ func read(w http.ResponseWriter, r *http.Request) (p parameters, status int, pro
 		} else if err != nil {
 			return p, http.StatusBadRequest, "The request's body could not be read."
 		}
-		if !utf8.Valid(body) || loneSurrogate(string(body)) {
+		if !validText(string(body)) {
 			return p, http.StatusBadRequest, "The body must be valid UTF-8, without halves of surrogate pairs."
 		}
 		if err := decode(body, &p); err != nil {
 			return p, http.StatusBadRequest, "The body must be one JSON object with query, and optionally operationName, variables and extensions."
 		}
 	}
-	if p.Query != nil && loneSurrogate(*p.Query) {
-		return p, http.StatusBadRequest, "The document must be valid Unicode: it escapes half of a surrogate pair."
+	if p.Query != nil && !validText(*p.Query) {
+		return p, http.StatusBadRequest, "The document must be valid UTF-8, without halves of surrogate pairs."
 	}
 	if p.Query == nil || *p.Query == "" {
 		return p, http.StatusBadRequest, "The parameter query is missing: it holds the GraphQL document."
@@ -135,6 +135,9 @@ func (p *parameters) fromURL(r *http.Request) error {
 	}
 	for name, into := range map[string]*map[string]any{"variables": &p.Variables, "extensions": &p.Extensions} {
 		if text := values.Get(name); text != "" {
+			if !validText(text) {
+				return errors.New("invalid text")
+			}
 			if err := decode([]byte(text), into); err != nil {
 				return err
 			}
@@ -156,8 +159,12 @@ func decode(b []byte, into any) error {
 	return nil
 }
 
+// validText reports whether JSON or GraphQL says what it says in valid Unicode.
+// Decoders replace what is not, silently, which makes different ids equal.
+func validText(text string) bool { return utf8.ValidString(text) && !loneSurrogate(text) }
+
 // loneSurrogate reports whether text, JSON or GraphQL, escapes half of a
-// surrogate pair. Decoders replace it silently, which makes different ids equal.
+// surrogate pair.
 func loneSurrogate(text string) bool {
 	unit := func(i int) (u uint64, ok bool) {
 		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {

@@ -29,8 +29,6 @@ type Store struct {
 type Options struct {
 	// Connections is how many connections requests may use at once; 0 means 16.
 	Connections int
-	// HintConnections is how many the evaluation of hints may use; 0 means 2.
-	HintConnections int
 	// Log receives failures that are retried; nil discards them.
 	Log *slog.Logger
 	// Trace, if set, is called with the text of each statement before it is sent,
@@ -45,15 +43,18 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	if o.Connections == 0 {
+		o.Connections = 16
+	}
 	var err error
-	if s.requests, err = openPool(ctx, url, o.Connections, 16, o.Trace); err != nil {
+	if s.requests, err = openPool(ctx, url, o.Connections, o.Trace); err != nil {
 		return nil, err
 	}
-	if s.hints, err = openPool(ctx, url, o.HintConnections, 2, o.Trace); err != nil {
+	if s.hints, err = openPool(ctx, url, 2, o.Trace); err != nil {
 		s.requests.Close()
 		return nil, err
 	}
-	if s.routes, err = openPool(ctx, url, 0, 2, o.Trace); err != nil {
+	if s.routes, err = openPool(ctx, url, 2, o.Trace); err != nil {
 		s.requests.Close()
 		s.hints.Close()
 		return nil, err
@@ -68,13 +69,10 @@ func (s *Store) Close() {
 	s.requests.Close()
 }
 
-func openPool(ctx context.Context, url string, conns, fallback int, trace func(string)) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, conns int, trace func(string)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
-	}
-	if conns <= 0 {
-		conns = fallback
 	}
 	cfg.MaxConns = int32(conns)
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
