@@ -60,12 +60,21 @@ func errIdempotencyConflict() error {
 		Message: "This clientMessageId was used before with different content. Use a new one for a new message."}
 }
 
+// lostConnection is an error that left its connection closed, whatever it says:
+// pgx has no type for all of them.
+type lostConnection struct{ error }
+
+func (e *lostConnection) Unwrap() error { return e.error }
+
 // connectionLost reports whether err means that the connection is gone or could
 // not be had, so that the same call may succeed on another one. The outcome of
 // a commit that was under way is then unknown.
 func connectionLost(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
+	}
+	if errors.As(err, new(*lostConnection)) {
+		return true
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

@@ -79,7 +79,7 @@ func (sn *Snapshot) Close() time.Duration {
 		return 0
 	}
 	// The request's context may be over already; the connection must go back all the same.
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()
 	_ = sn.tx.Rollback(ctx) // a failed rollback closes the connection, which is all we need
 	sn.tx = nil

@@ -94,8 +94,37 @@ func openPool(ctx context.Context, url string, conns int, trace func(string)) (*
 // write runs do in one READ COMMITTED transaction and commits it. The
 // transaction ends when write returns, also if do panics.
 func (s *Store) write(ctx context.Context, do func(pgx.Tx) error) error {
-	return domainError(pgx.BeginFunc(ctx, s.requests, do))
+	return domainError(s.requests.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		err := transact(ctx, conn, do)
+		if err != nil && conn.Conn().IsClosed() {
+			return &lostConnection{err}
+		}
+		return err
+	}))
 }
+
+func transact(ctx context.Context, conn *pgxpool.Conn, do func(pgx.Tx) error) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// After a commit it does nothing; otherwise the connection must go back
+		// even if the caller is gone. pgx.BeginFunc would answer this error in the
+		// place of the one that says what happened.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_ = tx.Rollback(end)
+	}()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// rollbackTimeout is how long the end of a transaction may take before its
+// connection is given up.
+const rollbackTimeout = 5 * time.Second
 
 // tracer adapts Options.Trace to pgx.
 type tracer func(sql string)
