@@ -20,10 +20,12 @@ import (
 
 // commands is the command line. Every setting is also an environment variable.
 type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Migrate the database, then serve the GraphQL API."`
-	Migrate migrateCommand `cmd:"" help:"Migrate the database and exit."`
-	Device  deviceCommand  `cmd:"" help:"Create a user's device and print its token."`
-	Verify  verifyCommand  `cmd:"" help:"Recompute ordinals and invariants from the log and list what deviates; exits with 1 if anything does."`
+	Serve    serveCommand    `cmd:"" help:"Migrate the database, then serve the GraphQL API."`
+	Migrate  migrateCommand  `cmd:"" help:"Migrate the database and exit."`
+	Device   deviceCommand   `cmd:"" help:"Create a user's device and print its token."`
+	Export   exportCommand   `cmd:"" help:"Print all that is stored about one user, as JSON."`
+	Verify   verifyCommand   `cmd:"" help:"Recompute what is stored from the logs and list what deviates; exits with 1 if anything does."`
+	Restored restoredCommand `cmd:"" help:"Tell a database that it was restored from a backup, before it is served again."`
 
 	LogLevel string `default:"info" enum:"debug,info,warn,error" env:"TIDEMARK_LOG_LEVEL" help:"What to log: ${enum}."`
 }

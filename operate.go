@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 
 	"tidemark/chat"
 	"tidemark/store"
@@ -54,21 +58,12 @@ func (d *deviceCommand) Run(ctx context.Context, log *slog.Logger) error {
 
 type verifyCommand struct {
 	databaseSettings
-	Repair bool `help:"Rewrite the ordinals of conversations that deviate from their log, then verify again."`
+	Repair bool `help:"Rewrite ordinals and mentions of conversations that deviate from their log, then verify again."`
 }
 
 // Run lists what deviates.
 func (v *verifyCommand) Run(ctx context.Context, log *slog.Logger) error {
-	db, err := v.open(ctx, log, true)
-	if err != nil {
-		return err
-	}
-	defer db.stop()
-	// Servers of an older version may be running on it: it is looked at, not migrated.
-	if err := store.CheckSchema(ctx, db.url); err != nil {
-		return err
-	}
-	return withStore(ctx, db, log, func(s *store.Store) error {
+	return v.asItIs(ctx, log, func(s *store.Store) error {
 		found, deviations, err := verify(ctx, s)
 		if err != nil {
 			return err
@@ -79,7 +74,7 @@ func (v *verifyCommand) Run(ctx context.Context, log *slog.Logger) error {
 					return err
 				}
 			}
-			fmt.Printf("rewrote ordinals in %d conversations; verifying again\n", len(found))
+			fmt.Printf("rewrote ordinals and mentions in %d conversations; verifying again\n", len(found))
 			if _, deviations, err = verify(ctx, s); err != nil {
 				return err
 			}
@@ -106,6 +101,94 @@ func verify(ctx context.Context, s *store.Store) (repairable []chat.Conversation
 	}
 	fmt.Printf("%d conversations verified, %d deviations\n", looked, deviations)
 	return repairable, deviations, nil
+}
+
+type exportCommand struct {
+	databaseSettings
+	User string `required:"" help:"The user's id." placeholder:"ID"`
+}
+
+// Run prints one JSON object: the user, and lists of all that is stored about them.
+func (e *exportCommand) Run(ctx context.Context, log *slog.Logger) error {
+	return e.asItIs(ctx, log, func(s *store.Store) error {
+		sn := s.Snapshot()
+		defer sn.Close()
+		return writeExport(ctx, os.Stdout, sn, chat.UserID(e.User))
+	})
+}
+
+// writeExport writes row by row: a user may have sent a great many messages.
+func writeExport(ctx context.Context, to io.Writer, sn *store.Snapshot, user chat.UserID) error {
+	out := bufio.NewWriter(to)
+	part, rows := "", 0
+	end := func() {
+		if part != "" && part != "user" {
+			fmt.Fprint(out, "]")
+		}
+	}
+	err := sn.Export(ctx, user, func(next string) error {
+		end()
+		separator := ",\n "
+		if part == "" {
+			separator = "{"
+		}
+		part, rows = next, 0
+		fmt.Fprintf(out, "%s%q: ", separator, part)
+		if part != "user" {
+			fmt.Fprint(out, "[")
+		}
+		return nil
+	}, func(row json.RawMessage) error {
+		if rows++; rows > 1 {
+			fmt.Fprint(out, ",")
+		}
+		if part != "user" {
+			fmt.Fprint(out, "\n  ")
+		}
+		_, err := out.Write(row)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	end()
+	fmt.Fprintln(out, "}")
+	return out.Flush()
+}
+
+type restoredCommand struct {
+	databaseSettings
+}
+
+// Run prepares a restored database for its clients.
+func (r *restoredCommand) Run(ctx context.Context, log *slog.Logger) error {
+	db, err := r.migrated(ctx, log, false)
+	if err != nil {
+		return err
+	}
+	defer db.stop()
+	return withStore(ctx, db, log, func(s *store.Store) error {
+		n, err := s.Restored(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("a new epoch for %d conversations; clients will drop their copies and sync anew\n", n)
+		return nil
+	})
+}
+
+// asItIs runs do on the database without changing its schema: servers of an
+// older version may be running on it.
+func (d databaseSettings) asItIs(ctx context.Context, log *slog.Logger, do func(*store.Store) error) error {
+	db, err := d.open(ctx, log, true)
+	if err != nil {
+		return err
+	}
+	defer db.stop()
+	if err := store.CheckSchema(ctx, db.url); err != nil {
+		return err
+	}
+	return withStore(ctx, db, log, do)
 }
 
 // withStore runs do on a store of the database.

@@ -58,7 +58,7 @@ func TestOperatorsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify(1, `conversation "c-team", event 5`)
-	verify(0, "rewrote ordinals in 1 conversations", "--repair")
+	verify(0, "rewrote ordinals and mentions in 1 conversations", "--repair")
 	verify(0, "0 deviations")
 	// What a repair cannot mend does not keep it from mending the rest.
 	if _, err := storetest.Conn(t, url).Exec(t.Context(), `UPDATE events SET message_ord = message_ord + 1 WHERE conv_id = 'c-team' AND seq = 5;
@@ -80,7 +80,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"serve", "migrate", "device", "verify"} {
+	for _, command := range []string{"serve", "migrate", "device", "export", "verify", "restored"} {
 		out, err := exec.Command(binary, command, "--help").CombinedOutput()
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +24,9 @@ type serveCommand struct {
 	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
 	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
 	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. A few more serve hints."`
+	PullMembers   int           `default:"500" env:"TIDEMARK_PULL_MEMBERS" help:"Above this many members hints about new messages are merged over a second."`
+	ReceiptNames  int           `default:"200" env:"TIDEMARK_RECEIPT_NAMES" help:"From this many members on, receipts have counts instead of names."`
+	ReceiptMerge  time.Duration `default:"1s" env:"TIDEMARK_RECEIPT_MERGE" help:"How long receiptsChanged gathers moves where receipts have no names."`
 	Origins       []string      `env:"TIDEMARK_ORIGINS" placeholder:"HOST" help:"Hosts of web pages that may open WebSockets, besides the server's own; * matches within a name."`
 	Playground    bool          `default:"true" negatable:"" env:"TIDEMARK_PLAYGROUND" help:"Serve GraphiQL at /playground."`
 	Introspection bool          `default:"true" negatable:"" env:"TIDEMARK_INTROSPECTION" help:"Answer questions about the schema and suggest names in errors."`
@@ -54,7 +58,7 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer db.stop()
-	s, err := store.Open(ctx, db.url, store.Options{Connections: c.Connections, Log: log})
+	s, err := store.Open(ctx, db.url, store.Options{Connections: c.Connections, PullMembers: c.PullMembers, ReceiptNames: c.ReceiptNames, Log: log})
 	if err != nil {
 		return err
 	}
@@ -81,7 +85,7 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 	hub := hint.NewHub(routesFrom(s), log)
 	relay := hint.NewRelay(hub, bus, log)
 	server := resolvers.New(resolvers.Config{Store: s, Hub: hub, Relay: relay, Log: log,
-		ServiceKey: c.ServiceKey, Introspection: c.Introspection, Playground: tabs, Origins: c.Origins})
+		ServiceKey: c.ServiceKey, Introspection: c.Introspection, Playground: tabs, Origins: c.Origins, ReceiptMerge: c.ReceiptMerge})
 
 	// Hints travel until the last request is answered.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -104,6 +108,10 @@ func (c *serveCommand) check() error {
 		return errors.New("--connections must be at least 1")
 	case c.DatabaseURL == "" && c.Connections > maxPrivateConnections:
 		return fmt.Errorf("the private PostgreSQL takes --connections up to %d; name a database of your own for more", maxPrivateConnections)
+	case c.PullMembers < 1 || c.PullMembers > math.MaxInt32 || c.ReceiptNames < 1 || c.ReceiptNames > math.MaxInt32:
+		return errors.New("--pull-members and --receipt-names must be at least 1")
+	case c.ReceiptMerge <= 0:
+		return errors.New("--receipt-merge must be longer than nothing")
 	case c.DrainTimeout < 0:
 		return errors.New("--drain-timeout must not be negative")
 	}

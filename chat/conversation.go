@@ -21,9 +21,26 @@ const (
 	HistorySinceJoin  HistoryOnJoin = "SINCE_JOIN"
 )
 
+// FanoutMode says how hints about new messages reach the members.
+type FanoutMode string
+
+// Push hints every member at once, Pull merges hints over a short window.
+const (
+	Push FanoutMode = "PUSH"
+	Pull FanoutMode = "PULL"
+)
+
+// Fanout is the mode of a conversation with so many members: Pull above the limit.
+func Fanout(members, pullAbove int32) FanoutMode {
+	if members > pullAbove {
+		return Pull
+	}
+	return Push
+}
+
 // Conversation is one conversation as one viewer sees it on one device, read
-// from one snapshot. For a viewer who has left, Head and LastActivityAt end
-// with the last event of their own membership.
+// from one snapshot. For a viewer who has left, Head, Title, Mode, ReceiptPolicy
+// and LastActivityAt are those at the last event of their own membership.
 type Conversation struct {
 	ID             ConversationID
 	Version        Version
@@ -36,6 +53,13 @@ type Conversation struct {
 	Read           Seq
 	ReadRevision   int32
 	UnreadMessages int64
+	UnreadMentions int32 // at most MaxMentionCount
+	MarkedUnread   bool
+	Pinned         bool
+	Muted          bool
+	Archived       bool
+	Mode           FanoutMode
+	ReceiptPolicy  ReceiptPolicy
 	Membership     *Membership
 	LastActivityAt DateTime
 }
@@ -68,14 +92,6 @@ type MembershipPeriod struct {
 	ToSeq   *Seq
 }
 
-// Badge is the number on the app's icon: the sum of unread, and in how many
-// conversations there is any, over those the viewer is a member of.
-type Badge struct {
-	Version       Version
-	Unread        int32
-	Conversations int32
-}
-
 // ConversationRef is a conversation as the application's back end sees it.
 type ConversationRef struct {
 	ID          ConversationID
@@ -83,6 +99,9 @@ type ConversationRef struct {
 	Title       *string
 	Head        Seq
 	MemberCount int32
+	// Mode and ReceiptPolicy are as in [Conversation].
+	Mode          FanoutMode
+	ReceiptPolicy ReceiptPolicy
 }
 
 // User is a person.

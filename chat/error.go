@@ -13,6 +13,7 @@ const (
 	NotMember           Code = "NOT_MEMBER"
 	CursorAhead         Code = "CURSOR_AHEAD"
 	StaleInstall        Code = "STALE_INSTALL"
+	ReadMoved           Code = "READ_CHANGED"
 	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT"
 	NotFound            Code = "NOT_FOUND"
 	BadUserInput        Code = "BAD_USER_INPUT"
@@ -29,6 +30,9 @@ type Error struct {
 	Field string
 	// Head is where the log ends for this viewer; only CURSOR_AHEAD has it.
 	Head *Seq
+	// Read and Revision are the present read position; only READ_CHANGED has them.
+	Read     *Seq
+	Revision *int32
 	// RetryAfterMs is a time to wait in milliseconds; only RATE_LIMITED has it.
 	RetryAfterMs int
 }
@@ -56,6 +60,13 @@ func ErrNotMember() *Error {
 func ErrCursorAhead(head Seq) *Error {
 	return &Error{Code: CursorAhead, Head: &head,
 		Message: fmt.Sprintf("seq must lie between 0 and %d, the conversation's head. Fetch events first, then report what was seen.", head)}
+}
+
+// ErrReadChanged refuses a markUnread that was made against a read position
+// that is no longer true.
+func ErrReadChanged(read Seq, revision int32) *Error {
+	return &Error{Code: ReadMoved, Read: &read, Revision: &revision,
+		Message: fmt.Sprintf("The read position has changed: it is %d now. Look again, then mark unread with that expectedRead.", read)}
 }
 
 // ErrStaleInstall refuses an acknowledgement of a replaced installation.

@@ -12,7 +12,7 @@ type Entry struct {
 	ConversationID ConversationID
 	Seq            Seq
 	At             DateTime
-	// Actor is who caused the event; nil when it was the service.
+	// Actor is who caused the event; nil when it was the service, or somebody who was erased.
 	Actor *User
 }
 
@@ -22,13 +22,28 @@ func (Entry) IsEvent() {}
 // Header returns the entry itself.
 func (e Entry) Header() Entry { return e }
 
-// Message is something a member said. Body is nil once it was recalled.
+// MessageKey names a message.
+type MessageKey struct {
+	Conversation ConversationID
+	Seq          Seq
+}
+
+// Message is something a member said. Body is nil, and nobody is mentioned,
+// once it was withdrawn: Recalled by its sender, or TakenDown by the service or
+// because its sender was erased.
 type Message struct {
 	Entry
 	ClientMessageID *ID
 	Body            *string
+	Mentions        []*User
+	MentionsAll     bool
+	EditedAt        *DateTime
 	Recalled        bool
+	TakenDown       bool
 }
+
+// Key names the message.
+func (m *Message) Key() MessageKey { return MessageKey{m.ConversationID, m.Seq} }
 
 // MemberJoined begins a membership period of Member.
 type MemberJoined struct {
@@ -42,9 +57,24 @@ type MemberLeft struct {
 	Member *User
 }
 
-// MessageRecalled says that the message at MessageSeq was withdrawn by its sender.
+// MessageRecalled says that the message at MessageSeq was withdrawn by its
+// sender. Message is it as it is now.
 type MessageRecalled struct {
 	Entry
 	MessageSeq Seq
 	Message    *Message
+}
+
+// MessageEdited says that the message at MessageSeq was changed by its sender.
+// Message is it as it is now.
+type MessageEdited struct {
+	Entry
+	MessageSeq Seq
+	Message    *Message
+}
+
+// Notice is a line from the service: a rename, a call that ended.
+type Notice struct {
+	Entry
+	Text string
 }

@@ -1,13 +1,17 @@
 package chat
 
+import "slices"
+
 // This file is the plain definition of unread, written to be obviously right
 // rather than fast. Everything the database computes must agree with it.
 
 // Period is a membership period: the inclusive range From to To of seqs, or
-// everything from From on while To is 0. A hidden one no longer shows anything.
+// everything from From on while To is 0. A hidden one no longer shows anything;
+// SeenCap is how far its user had seen when it was hidden, at most To.
 type Period struct {
 	From, To Seq
 	Hidden   bool
+	SeenCap  Seq
 }
 
 // Sees reports whether a viewer with these periods may see the event at seq.
@@ -50,9 +54,17 @@ func Merge(a, b Seq) Seq { return max(a, b) }
 
 // LogEntry is one event of a log as counting sees it: the entry at index i has seq i+1.
 type LogEntry struct {
-	Message   bool
-	Sender    UserID
-	Withdrawn bool
+	Message     bool
+	Sender      UserID
+	Withdrawn   bool
+	Mentions    []UserID
+	MentionsAll bool
+}
+
+// mentionsOther reports whether the entry counts as a mention of the viewer: a
+// message of somebody else, not withdrawn, that names them or everybody.
+func (e LogEntry) mentionsOther(viewer UserID) bool {
+	return e.Message && !e.Withdrawn && e.Sender != viewer && (e.MentionsAll || slices.Contains(e.Mentions, viewer))
 }
 
 // Unread counts, one by one, the messages that the viewer may see, that are not
@@ -66,4 +78,36 @@ func Unread(log []LogEntry, periods []Period, viewer UserID, read Seq) int64 {
 		}
 	}
 	return n
+}
+
+// MaxMentionCount is where counting unread mentions stops.
+const MaxMentionCount = 999
+
+// UnreadMentions counts, one by one, the messages of others that mention the
+// viewer, that they may see, that are not withdrawn, and whose seq is greater
+// than the mention position; at most [MaxMentionCount]. first is the smallest
+// of them, 0 if there is none.
+func UnreadMentions(log []LogEntry, periods []Period, viewer UserID, after Seq) (n int64, first Seq) {
+	for i, e := range log {
+		seq := Seq(i + 1)
+		if e.mentionsOther(viewer) && seq > after && Sees(periods, seq) {
+			if n++; first == 0 {
+				first = seq
+			}
+		}
+	}
+	return min(n, MaxMentionCount), first
+}
+
+// ArchiveLasts reports whether an archive made at seq is still in effect: it
+// ends with the first newer message of another user that was appended while the
+// viewer was a member.
+func ArchiveLasts(log []LogEntry, periods []Period, viewer UserID, at Seq) bool {
+	for i, e := range log {
+		seq := Seq(i + 1)
+		if seq > at && e.Message && e.Sender != viewer && InAudience(periods, seq) {
+			return false
+		}
+	}
+	return true
 }

@@ -12,7 +12,8 @@ const (
 	MaxNameBytes = 256 // names and titles
 	MaxBodyBytes = 16 << 10
 	MaxPage      = 200   // first and last
-	MaxCursors   = 500   // of one ack
+	MaxCursors   = 500   // of one ack, and of upTo
+	MaxMentions  = 50    // of one message
 	MaxMembers   = 1_000 // memberIds and userIds of one call
 	MaxAtMost    = 1_000_000
 )

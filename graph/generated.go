@@ -28,14 +28,18 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	ChangePage() ChangePageResolver
 	Conversation() ConversationResolver
 	ConversationConnection() ConversationConnectionResolver
 	ConversationPayload() ConversationPayloadResolver
 	InboxChanged() InboxChangedResolver
+	MarkAllReadPayload() MarkAllReadPayloadResolver
+	Message() MessageResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	ReadChanged() ReadChangedResolver
 	ReadPayload() ReadPayloadResolver
+	Receipt() ReceiptResolver
 	Subscription() SubscriptionResolver
 	Viewer() ViewerResolver
 }
@@ -52,35 +56,55 @@ type ComplexityRoot struct {
 
 	Badge struct {
 		Conversations func(childComplexity int) int
+		Mentions      func(childComplexity int) int
+		MutedUnread   func(childComplexity int) int
 		Unread        func(childComplexity int) int
 		Version       func(childComplexity int) int
 	}
 
+	ChangePage struct {
+		Badge     func(childComplexity int) int
+		Changed   func(childComplexity int) int
+		HasMore   func(childComplexity int) int
+		Resync    func(childComplexity int) int
+		SyncToken func(childComplexity int) int
+		Withdrawn func(childComplexity int) int
+	}
+
 	Conversation struct {
-		Delivered      func(childComplexity int) int
-		Epoch          func(childComplexity int) int
-		Events         func(childComplexity int, after *chat.Seq, first *int32, before *chat.Seq, last *int32) int
-		FirstUnread    func(childComplexity int) int
-		Head           func(childComplexity int) int
-		ID             func(childComplexity int) int
-		Kind           func(childComplexity int) int
-		LastActivityAt func(childComplexity int) int
-		LastMessage    func(childComplexity int) int
-		Members        func(childComplexity int, first *int32, after *string) int
-		Membership     func(childComplexity int) int
-		MinSeq         func(childComplexity int) int
-		Read           func(childComplexity int) int
-		ReadRevision   func(childComplexity int) int
-		Title          func(childComplexity int) int
-		Unread         func(childComplexity int, atMost *int32) int
-		Version        func(childComplexity int) int
+		Archived           func(childComplexity int) int
+		Delivered          func(childComplexity int) int
+		Epoch              func(childComplexity int) int
+		Events             func(childComplexity int, after *chat.Seq, first *int32, before *chat.Seq, last *int32) int
+		FirstUnread        func(childComplexity int) int
+		FirstUnreadMention func(childComplexity int) int
+		Head               func(childComplexity int) int
+		ID                 func(childComplexity int) int
+		Kind               func(childComplexity int) int
+		LastActivityAt     func(childComplexity int) int
+		LastMessage        func(childComplexity int) int
+		MarkedUnread       func(childComplexity int) int
+		Members            func(childComplexity int, first *int32, after *string) int
+		Membership         func(childComplexity int) int
+		MinSeq             func(childComplexity int) int
+		Mode               func(childComplexity int) int
+		Muted              func(childComplexity int) int
+		Pinned             func(childComplexity int) int
+		Read               func(childComplexity int) int
+		ReadRevision       func(childComplexity int) int
+		ReceiptPolicy      func(childComplexity int) int
+		Title              func(childComplexity int) int
+		Unread             func(childComplexity int, atMost *int32) int
+		UnreadMentions     func(childComplexity int) int
+		Version            func(childComplexity int) int
 	}
 
 	ConversationConnection struct {
-		Badge    func(childComplexity int) int
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Badge     func(childComplexity int) int
+		Edges     func(childComplexity int) int
+		Nodes     func(childComplexity int) int
+		PageInfo  func(childComplexity int) int
+		SyncToken func(childComplexity int) int
 	}
 
 	ConversationEdge struct {
@@ -94,11 +118,13 @@ type ComplexityRoot struct {
 	}
 
 	ConversationRef struct {
-		Head        func(childComplexity int) int
-		ID          func(childComplexity int) int
-		Kind        func(childComplexity int) int
-		MemberCount func(childComplexity int) int
-		Title       func(childComplexity int) int
+		Head          func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		MemberCount   func(childComplexity int) int
+		Mode          func(childComplexity int) int
+		ReceiptPolicy func(childComplexity int) int
+		Title         func(childComplexity int) int
 	}
 
 	ConversationRefPayload struct {
@@ -130,6 +156,10 @@ type ComplexityRoot struct {
 		Delivered      func(childComplexity int) int
 	}
 
+	EraseUserPayload struct {
+		UserID func(childComplexity int) int
+	}
+
 	EventConnection struct {
 		Edges    func(childComplexity int) int
 		Nodes    func(childComplexity int) int
@@ -153,6 +183,12 @@ type ComplexityRoot struct {
 		Conversation   func(childComplexity int) int
 		ConversationID func(childComplexity int) int
 		Reasons        func(childComplexity int) int
+	}
+
+	MarkAllReadPayload struct {
+		Badge    func(childComplexity int) int
+		Changed  func(childComplexity int) int
+		Rejected func(childComplexity int) int
 	}
 
 	Member struct {
@@ -204,8 +240,22 @@ type ComplexityRoot struct {
 		Body            func(childComplexity int) int
 		ClientMessageID func(childComplexity int) int
 		ConversationID  func(childComplexity int) int
+		EditedAt        func(childComplexity int) int
+		Mentions        func(childComplexity int) int
+		MentionsAll     func(childComplexity int) int
 		Recalled        func(childComplexity int) int
+		Receipt         func(childComplexity int) int
 		Seq             func(childComplexity int) int
+		TakenDown       func(childComplexity int) int
+	}
+
+	MessageEdited struct {
+		Actor          func(childComplexity int) int
+		At             func(childComplexity int) int
+		ConversationID func(childComplexity int) int
+		Message        func(childComplexity int) int
+		MessageSeq     func(childComplexity int) int
+		Seq            func(childComplexity int) int
 	}
 
 	MessagePayload struct {
@@ -223,20 +273,42 @@ type ComplexityRoot struct {
 		Seq            func(childComplexity int) int
 	}
 
+	MessageRef struct {
+		ConversationID func(childComplexity int) int
+		Seq            func(childComplexity int) int
+	}
+
 	Mutation struct {
-		Ack                func(childComplexity int, input AckInput) int
-		AddMembers         func(childComplexity int, input AddMembersInput) int
-		CreateConversation func(childComplexity int, input CreateConversationInput) int
-		CreateDevice       func(childComplexity int, input CreateDeviceInput) int
-		LeaveConversation  func(childComplexity int, input LeaveConversationInput) int
-		MarkRead           func(childComplexity int, input MarkReadInput) int
-		PutUser            func(childComplexity int, input PutUserInput) int
-		RecallMessage      func(childComplexity int, input RecallMessageInput) int
-		RegisterInstall    func(childComplexity int, input RegisterInstallInput) int
-		RemoveMembers      func(childComplexity int, input RemoveMembersInput) int
-		RevokeDevice       func(childComplexity int, input RevokeDeviceInput) int
-		RotateDeviceToken  func(childComplexity int, input RotateDeviceTokenInput) int
-		SendMessage        func(childComplexity int, input SendMessageInput) int
+		Ack                        func(childComplexity int, input AckInput) int
+		AddMembers                 func(childComplexity int, input AddMembersInput) int
+		CreateConversation         func(childComplexity int, input CreateConversationInput) int
+		CreateDevice               func(childComplexity int, input CreateDeviceInput) int
+		EditMessage                func(childComplexity int, input EditMessageInput) int
+		EraseUser                  func(childComplexity int, input EraseUserInput) int
+		LeaveConversation          func(childComplexity int, input LeaveConversationInput) int
+		MarkAllRead                func(childComplexity int, input MarkAllReadInput) int
+		MarkRead                   func(childComplexity int, input MarkReadInput) int
+		MarkUnread                 func(childComplexity int, input MarkUnreadInput) int
+		PostNotice                 func(childComplexity int, input PostNoticeInput) int
+		PutUser                    func(childComplexity int, input PutUserInput) int
+		RecallMessage              func(childComplexity int, input RecallMessageInput) int
+		RegisterInstall            func(childComplexity int, input RegisterInstallInput) int
+		RemoveMembers              func(childComplexity int, input RemoveMembersInput) int
+		RevokeDevice               func(childComplexity int, input RevokeDeviceInput) int
+		RotateDeviceToken          func(childComplexity int, input RotateDeviceTokenInput) int
+		SendMessage                func(childComplexity int, input SendMessageInput) int
+		SetReadSharing             func(childComplexity int, input ReadSharingInput) int
+		TakeDownMessage            func(childComplexity int, input TakeDownMessageInput) int
+		UpdateConversation         func(childComplexity int, input UpdateConversationInput) int
+		UpdateConversationSettings func(childComplexity int, input ConversationSettingsInput) int
+	}
+
+	Notice struct {
+		Actor          func(childComplexity int) int
+		At             func(childComplexity int) int
+		ConversationID func(childComplexity int) int
+		Seq            func(childComplexity int) int
+		Text           func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -252,6 +324,7 @@ type ComplexityRoot struct {
 
 	Query struct {
 		Badge           func(childComplexity int) int
+		Changes         func(childComplexity int, since string, first *int32) int
 		Conversation    func(childComplexity int, id chat.ID) int
 		ConversationRef func(childComplexity int, id chat.ID) int
 		Conversations   func(childComplexity int, first *int32, after *string, filter *ConversationFilter) int
@@ -275,6 +348,45 @@ type ComplexityRoot struct {
 		Conversation func(childComplexity int) int
 	}
 
+	ReadSharingPayload struct {
+		Share func(childComplexity int) int
+	}
+
+	Reader struct {
+		LastReadAt func(childComplexity int) int
+		Member     func(childComplexity int) int
+		User       func(childComplexity int) int
+	}
+
+	ReaderConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ReaderEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	Receipt struct {
+		AllRead        func(childComplexity int) int
+		Audience       func(childComplexity int) int
+		DeliveredCount func(childComplexity int) int
+		Detail         func(childComplexity int) int
+		Pending        func(childComplexity int, first *int32, after *string) int
+		ReadCount      func(childComplexity int) int
+		Readers        func(childComplexity int, first *int32, after *string) int
+	}
+
+	ReceiptsChanged struct {
+		ConversationID func(childComplexity int) int
+		Delivered      func(childComplexity int) int
+		Read           func(childComplexity int) int
+		Reason         func(childComplexity int) int
+		User           func(childComplexity int) int
+	}
+
 	RegisterInstallPayload struct {
 		Device      func(childComplexity int) int
 		Reinstalled func(childComplexity int) int
@@ -285,8 +397,9 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
-		InboxChanged func(childComplexity int) int
-		ReadChanged  func(childComplexity int) int
+		InboxChanged    func(childComplexity int) int
+		ReadChanged     func(childComplexity int) int
+		ReceiptsChanged func(childComplexity int, conversationID chat.ID) int
 	}
 
 	User struct {
@@ -295,10 +408,11 @@ type ComplexityRoot struct {
 	}
 
 	Viewer struct {
-		Badge   func(childComplexity int) int
-		Device  func(childComplexity int) int
-		Devices func(childComplexity int) int
-		User    func(childComplexity int) int
+		Badge       func(childComplexity int) int
+		Device      func(childComplexity int) int
+		Devices     func(childComplexity int) int
+		SharesReads func(childComplexity int) int
+		User        func(childComplexity int) int
 	}
 }
 
@@ -306,7 +420,11 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type ChangePageResolver interface {
+	Badge(ctx context.Context, obj *ChangePage) (*chat.Badge, error)
+}
 type ConversationResolver interface {
+	FirstUnreadMention(ctx context.Context, obj *chat.Conversation) (*chat.Message, error)
 	FirstUnread(ctx context.Context, obj *chat.Conversation) (*chat.Message, error)
 
 	LastMessage(ctx context.Context, obj *chat.Conversation) (*chat.Message, error)
@@ -316,6 +434,7 @@ type ConversationResolver interface {
 }
 type ConversationConnectionResolver interface {
 	Badge(ctx context.Context, obj *ConversationConnection) (*chat.Badge, error)
+	SyncToken(ctx context.Context, obj *ConversationConnection) (string, error)
 }
 type ConversationPayloadResolver interface {
 	Badge(ctx context.Context, obj *ConversationPayload) (*chat.Badge, error)
@@ -324,13 +443,24 @@ type InboxChangedResolver interface {
 	Conversation(ctx context.Context, obj *InboxChanged) (*chat.Conversation, error)
 	Badge(ctx context.Context, obj *InboxChanged) (*chat.Badge, error)
 }
+type MarkAllReadPayloadResolver interface {
+	Badge(ctx context.Context, obj *MarkAllReadPayload) (*chat.Badge, error)
+}
+type MessageResolver interface {
+	Receipt(ctx context.Context, obj *chat.Message) (*chat.Receipt, error)
+}
 type MutationResolver interface {
 	MarkRead(ctx context.Context, input MarkReadInput) (*ReadPayload, error)
+	MarkUnread(ctx context.Context, input MarkUnreadInput) (*ReadPayload, error)
+	MarkAllRead(ctx context.Context, input MarkAllReadInput) (*MarkAllReadPayload, error)
 	Ack(ctx context.Context, input AckInput) (*AckPayload, error)
 	RegisterInstall(ctx context.Context, input RegisterInstallInput) (*RegisterInstallPayload, error)
 	SendMessage(ctx context.Context, input SendMessageInput) (*MessagePayload, error)
+	EditMessage(ctx context.Context, input EditMessageInput) (*MessagePayload, error)
 	RecallMessage(ctx context.Context, input RecallMessageInput) (*MessagePayload, error)
 	LeaveConversation(ctx context.Context, input LeaveConversationInput) (*ConversationPayload, error)
+	UpdateConversationSettings(ctx context.Context, input ConversationSettingsInput) (*ConversationPayload, error)
+	SetReadSharing(ctx context.Context, input ReadSharingInput) (*ReadSharingPayload, error)
 	RevokeDevice(ctx context.Context, input RevokeDeviceInput) (*RevokeDevicePayload, error)
 	PutUser(ctx context.Context, input PutUserInput) (*PutUserPayload, error)
 	CreateDevice(ctx context.Context, input CreateDeviceInput) (*CreateDevicePayload, error)
@@ -338,12 +468,17 @@ type MutationResolver interface {
 	CreateConversation(ctx context.Context, input CreateConversationInput) (*ConversationRefPayload, error)
 	AddMembers(ctx context.Context, input AddMembersInput) (*ConversationRefPayload, error)
 	RemoveMembers(ctx context.Context, input RemoveMembersInput) (*ConversationRefPayload, error)
+	UpdateConversation(ctx context.Context, input UpdateConversationInput) (*ConversationRefPayload, error)
+	PostNotice(ctx context.Context, input PostNoticeInput) (*ConversationRefPayload, error)
+	TakeDownMessage(ctx context.Context, input TakeDownMessageInput) (*ConversationRefPayload, error)
+	EraseUser(ctx context.Context, input EraseUserInput) (*EraseUserPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*Viewer, error)
 	Conversation(ctx context.Context, id chat.ID) (*chat.Conversation, error)
 	Conversations(ctx context.Context, first *int32, after *string, filter *ConversationFilter) (*ConversationConnection, error)
 	Badge(ctx context.Context) (*chat.Badge, error)
+	Changes(ctx context.Context, since string, first *int32) (*ChangePage, error)
 	UserBadge(ctx context.Context, userID chat.ID) (*chat.Badge, error)
 	UserDevices(ctx context.Context, userID chat.ID) ([]*chat.Device, error)
 	ConversationRef(ctx context.Context, id chat.ID) (*chat.ConversationRef, error)
@@ -355,15 +490,23 @@ type ReadChangedResolver interface {
 type ReadPayloadResolver interface {
 	Badge(ctx context.Context, obj *ReadPayload) (*chat.Badge, error)
 }
+type ReceiptResolver interface {
+	DeliveredCount(ctx context.Context, obj *chat.Receipt) (int32, error)
+
+	Readers(ctx context.Context, obj *chat.Receipt, first *int32, after *string) (*ReaderConnection, error)
+	Pending(ctx context.Context, obj *chat.Receipt, first *int32, after *string) (*ReaderConnection, error)
+}
 type SubscriptionResolver interface {
 	ReadChanged(ctx context.Context) (<-chan *ReadChanged, error)
 	InboxChanged(ctx context.Context) (<-chan *InboxChanged, error)
+	ReceiptsChanged(ctx context.Context, conversationID chat.ID) (<-chan *ReceiptsChanged, error)
 }
 type ViewerResolver interface {
 	User(ctx context.Context, obj *Viewer) (*chat.User, error)
 	Device(ctx context.Context, obj *Viewer) (*chat.Device, error)
 	Devices(ctx context.Context, obj *Viewer) ([]*chat.Device, error)
 	Badge(ctx context.Context, obj *Viewer) (*chat.Badge, error)
+	SharesReads(ctx context.Context, obj *Viewer) (bool, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -403,6 +546,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Badge.Conversations(childComplexity), true
+	case "Badge.mentions":
+		if e.ComplexityRoot.Badge.Mentions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Badge.Mentions(childComplexity), true
+	case "Badge.mutedUnread":
+		if e.ComplexityRoot.Badge.MutedUnread == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Badge.MutedUnread(childComplexity), true
 	case "Badge.unread":
 		if e.ComplexityRoot.Badge.Unread == nil {
 			break
@@ -416,6 +571,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Badge.Version(childComplexity), true
 
+	case "ChangePage.badge":
+		if e.ComplexityRoot.ChangePage.Badge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.Badge(childComplexity), true
+	case "ChangePage.changed":
+		if e.ComplexityRoot.ChangePage.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.Changed(childComplexity), true
+	case "ChangePage.hasMore":
+		if e.ComplexityRoot.ChangePage.HasMore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.HasMore(childComplexity), true
+	case "ChangePage.resync":
+		if e.ComplexityRoot.ChangePage.Resync == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.Resync(childComplexity), true
+	case "ChangePage.syncToken":
+		if e.ComplexityRoot.ChangePage.SyncToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.SyncToken(childComplexity), true
+	case "ChangePage.withdrawn":
+		if e.ComplexityRoot.ChangePage.Withdrawn == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePage.Withdrawn(childComplexity), true
+
+	case "Conversation.archived":
+		if e.ComplexityRoot.Conversation.Archived == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.Archived(childComplexity), true
 	case "Conversation.delivered":
 		if e.ComplexityRoot.Conversation.Delivered == nil {
 			break
@@ -445,6 +643,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Conversation.FirstUnread(childComplexity), true
+	case "Conversation.firstUnreadMention":
+		if e.ComplexityRoot.Conversation.FirstUnreadMention == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.FirstUnreadMention(childComplexity), true
 	case "Conversation.head":
 		if e.ComplexityRoot.Conversation.Head == nil {
 			break
@@ -475,6 +679,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Conversation.LastMessage(childComplexity), true
+	case "Conversation.markedUnread":
+		if e.ComplexityRoot.Conversation.MarkedUnread == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.MarkedUnread(childComplexity), true
 	case "Conversation.members":
 		if e.ComplexityRoot.Conversation.Members == nil {
 			break
@@ -498,6 +708,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Conversation.MinSeq(childComplexity), true
+	case "Conversation.mode":
+		if e.ComplexityRoot.Conversation.Mode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.Mode(childComplexity), true
+	case "Conversation.muted":
+		if e.ComplexityRoot.Conversation.Muted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.Muted(childComplexity), true
+	case "Conversation.pinned":
+		if e.ComplexityRoot.Conversation.Pinned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.Pinned(childComplexity), true
 	case "Conversation.read":
 		if e.ComplexityRoot.Conversation.Read == nil {
 			break
@@ -510,6 +738,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Conversation.ReadRevision(childComplexity), true
+	case "Conversation.receiptPolicy":
+		if e.ComplexityRoot.Conversation.ReceiptPolicy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.ReceiptPolicy(childComplexity), true
 	case "Conversation.title":
 		if e.ComplexityRoot.Conversation.Title == nil {
 			break
@@ -527,6 +761,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Conversation.Unread(childComplexity, args["atMost"].(*int32)), true
+	case "Conversation.unreadMentions":
+		if e.ComplexityRoot.Conversation.UnreadMentions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Conversation.UnreadMentions(childComplexity), true
 	case "Conversation.version":
 		if e.ComplexityRoot.Conversation.Version == nil {
 			break
@@ -558,6 +798,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ConversationConnection.PageInfo(childComplexity), true
+	case "ConversationConnection.syncToken":
+		if e.ComplexityRoot.ConversationConnection.SyncToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConversationConnection.SyncToken(childComplexity), true
 
 	case "ConversationEdge.cursor":
 		if e.ComplexityRoot.ConversationEdge.Cursor == nil {
@@ -609,6 +855,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ConversationRef.MemberCount(childComplexity), true
+	case "ConversationRef.mode":
+		if e.ComplexityRoot.ConversationRef.Mode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConversationRef.Mode(childComplexity), true
+	case "ConversationRef.receiptPolicy":
+		if e.ComplexityRoot.ConversationRef.ReceiptPolicy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConversationRef.ReceiptPolicy(childComplexity), true
 	case "ConversationRef.title":
 		if e.ComplexityRoot.ConversationRef.Title == nil {
 			break
@@ -705,6 +963,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeviceCursor.Delivered(childComplexity), true
 
+	case "EraseUserPayload.userId":
+		if e.ComplexityRoot.EraseUserPayload.UserID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EraseUserPayload.UserID(childComplexity), true
+
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
 			break
@@ -786,6 +1051,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InboxChanged.Reasons(childComplexity), true
+
+	case "MarkAllReadPayload.badge":
+		if e.ComplexityRoot.MarkAllReadPayload.Badge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MarkAllReadPayload.Badge(childComplexity), true
+	case "MarkAllReadPayload.changed":
+		if e.ComplexityRoot.MarkAllReadPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MarkAllReadPayload.Changed(childComplexity), true
+	case "MarkAllReadPayload.rejected":
+		if e.ComplexityRoot.MarkAllReadPayload.Rejected == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MarkAllReadPayload.Rejected(childComplexity), true
 
 	case "Member.joinedAt":
 		if e.ComplexityRoot.Member.JoinedAt == nil {
@@ -956,18 +1240,85 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Message.ConversationID(childComplexity), true
+	case "Message.editedAt":
+		if e.ComplexityRoot.Message.EditedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Message.EditedAt(childComplexity), true
+	case "Message.mentions":
+		if e.ComplexityRoot.Message.Mentions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Message.Mentions(childComplexity), true
+	case "Message.mentionsAll":
+		if e.ComplexityRoot.Message.MentionsAll == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Message.MentionsAll(childComplexity), true
 	case "Message.recalled":
 		if e.ComplexityRoot.Message.Recalled == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Message.Recalled(childComplexity), true
+	case "Message.receipt":
+		if e.ComplexityRoot.Message.Receipt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Message.Receipt(childComplexity), true
 	case "Message.seq":
 		if e.ComplexityRoot.Message.Seq == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Message.Seq(childComplexity), true
+	case "Message.takenDown":
+		if e.ComplexityRoot.Message.TakenDown == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Message.TakenDown(childComplexity), true
+
+	case "MessageEdited.actor":
+		if e.ComplexityRoot.MessageEdited.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.Actor(childComplexity), true
+	case "MessageEdited.at":
+		if e.ComplexityRoot.MessageEdited.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.At(childComplexity), true
+	case "MessageEdited.conversationId":
+		if e.ComplexityRoot.MessageEdited.ConversationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.ConversationID(childComplexity), true
+	case "MessageEdited.message":
+		if e.ComplexityRoot.MessageEdited.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.Message(childComplexity), true
+	case "MessageEdited.messageSeq":
+		if e.ComplexityRoot.MessageEdited.MessageSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.MessageSeq(childComplexity), true
+	case "MessageEdited.seq":
+		if e.ComplexityRoot.MessageEdited.Seq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageEdited.Seq(childComplexity), true
 
 	case "MessagePayload.conversation":
 		if e.ComplexityRoot.MessagePayload.Conversation == nil {
@@ -1025,6 +1376,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MessageRecalled.Seq(childComplexity), true
 
+	case "MessageRef.conversationId":
+		if e.ComplexityRoot.MessageRef.ConversationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageRef.ConversationID(childComplexity), true
+	case "MessageRef.seq":
+		if e.ComplexityRoot.MessageRef.Seq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MessageRef.Seq(childComplexity), true
+
 	case "Mutation.ack":
 		if e.ComplexityRoot.Mutation.Ack == nil {
 			break
@@ -1069,6 +1433,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateDevice(childComplexity, args["input"].(CreateDeviceInput)), true
+	case "Mutation.editMessage":
+		if e.ComplexityRoot.Mutation.EditMessage == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_editMessage_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EditMessage(childComplexity, args["input"].(EditMessageInput)), true
+	case "Mutation.eraseUser":
+		if e.ComplexityRoot.Mutation.EraseUser == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_eraseUser_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EraseUser(childComplexity, args["input"].(EraseUserInput)), true
 	case "Mutation.leaveConversation":
 		if e.ComplexityRoot.Mutation.LeaveConversation == nil {
 			break
@@ -1080,6 +1466,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.LeaveConversation(childComplexity, args["input"].(LeaveConversationInput)), true
+	case "Mutation.markAllRead":
+		if e.ComplexityRoot.Mutation.MarkAllRead == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_markAllRead_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.MarkAllRead(childComplexity, args["input"].(MarkAllReadInput)), true
 	case "Mutation.markRead":
 		if e.ComplexityRoot.Mutation.MarkRead == nil {
 			break
@@ -1091,6 +1488,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.MarkRead(childComplexity, args["input"].(MarkReadInput)), true
+	case "Mutation.markUnread":
+		if e.ComplexityRoot.Mutation.MarkUnread == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_markUnread_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.MarkUnread(childComplexity, args["input"].(MarkUnreadInput)), true
+	case "Mutation.postNotice":
+		if e.ComplexityRoot.Mutation.PostNotice == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_postNotice_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PostNotice(childComplexity, args["input"].(PostNoticeInput)), true
 	case "Mutation.putUser":
 		if e.ComplexityRoot.Mutation.PutUser == nil {
 			break
@@ -1168,6 +1587,81 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SendMessage(childComplexity, args["input"].(SendMessageInput)), true
+	case "Mutation.setReadSharing":
+		if e.ComplexityRoot.Mutation.SetReadSharing == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setReadSharing_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetReadSharing(childComplexity, args["input"].(ReadSharingInput)), true
+	case "Mutation.takeDownMessage":
+		if e.ComplexityRoot.Mutation.TakeDownMessage == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_takeDownMessage_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TakeDownMessage(childComplexity, args["input"].(TakeDownMessageInput)), true
+	case "Mutation.updateConversation":
+		if e.ComplexityRoot.Mutation.UpdateConversation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateConversation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateConversation(childComplexity, args["input"].(UpdateConversationInput)), true
+	case "Mutation.updateConversationSettings":
+		if e.ComplexityRoot.Mutation.UpdateConversationSettings == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateConversationSettings_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateConversationSettings(childComplexity, args["input"].(ConversationSettingsInput)), true
+
+	case "Notice.actor":
+		if e.ComplexityRoot.Notice.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notice.Actor(childComplexity), true
+	case "Notice.at":
+		if e.ComplexityRoot.Notice.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notice.At(childComplexity), true
+	case "Notice.conversationId":
+		if e.ComplexityRoot.Notice.ConversationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notice.ConversationID(childComplexity), true
+	case "Notice.seq":
+		if e.ComplexityRoot.Notice.Seq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notice.Seq(childComplexity), true
+	case "Notice.text":
+		if e.ComplexityRoot.Notice.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notice.Text(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -1207,6 +1701,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Badge(childComplexity), true
+	case "Query.changes":
+		if e.ComplexityRoot.Query.Changes == nil {
+			break
+		}
+
+		args, err := ec.field_Query_changes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Changes(childComplexity, args["since"].(string), args["first"].(*int32)), true
 	case "Query.conversation":
 		if e.ComplexityRoot.Query.Conversation == nil {
 			break
@@ -1326,6 +1831,148 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReadPayload.Conversation(childComplexity), true
 
+	case "ReadSharingPayload.share":
+		if e.ComplexityRoot.ReadSharingPayload.Share == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReadSharingPayload.Share(childComplexity), true
+
+	case "Reader.lastReadAt":
+		if e.ComplexityRoot.Reader.LastReadAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reader.LastReadAt(childComplexity), true
+	case "Reader.member":
+		if e.ComplexityRoot.Reader.Member == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reader.Member(childComplexity), true
+	case "Reader.user":
+		if e.ComplexityRoot.Reader.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reader.User(childComplexity), true
+
+	case "ReaderConnection.edges":
+		if e.ComplexityRoot.ReaderConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReaderConnection.Edges(childComplexity), true
+	case "ReaderConnection.nodes":
+		if e.ComplexityRoot.ReaderConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReaderConnection.Nodes(childComplexity), true
+	case "ReaderConnection.pageInfo":
+		if e.ComplexityRoot.ReaderConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReaderConnection.PageInfo(childComplexity), true
+
+	case "ReaderEdge.cursor":
+		if e.ComplexityRoot.ReaderEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReaderEdge.Cursor(childComplexity), true
+	case "ReaderEdge.node":
+		if e.ComplexityRoot.ReaderEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReaderEdge.Node(childComplexity), true
+
+	case "Receipt.allRead":
+		if e.ComplexityRoot.Receipt.AllRead == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Receipt.AllRead(childComplexity), true
+	case "Receipt.audience":
+		if e.ComplexityRoot.Receipt.Audience == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Receipt.Audience(childComplexity), true
+	case "Receipt.deliveredCount":
+		if e.ComplexityRoot.Receipt.DeliveredCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Receipt.DeliveredCount(childComplexity), true
+	case "Receipt.detail":
+		if e.ComplexityRoot.Receipt.Detail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Receipt.Detail(childComplexity), true
+	case "Receipt.pending":
+		if e.ComplexityRoot.Receipt.Pending == nil {
+			break
+		}
+
+		args, err := ec.field_Receipt_pending_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Receipt.Pending(childComplexity, args["first"].(*int32), args["after"].(*string)), true
+	case "Receipt.readCount":
+		if e.ComplexityRoot.Receipt.ReadCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Receipt.ReadCount(childComplexity), true
+	case "Receipt.readers":
+		if e.ComplexityRoot.Receipt.Readers == nil {
+			break
+		}
+
+		args, err := ec.field_Receipt_readers_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Receipt.Readers(childComplexity, args["first"].(*int32), args["after"].(*string)), true
+
+	case "ReceiptsChanged.conversationId":
+		if e.ComplexityRoot.ReceiptsChanged.ConversationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiptsChanged.ConversationID(childComplexity), true
+	case "ReceiptsChanged.delivered":
+		if e.ComplexityRoot.ReceiptsChanged.Delivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiptsChanged.Delivered(childComplexity), true
+	case "ReceiptsChanged.read":
+		if e.ComplexityRoot.ReceiptsChanged.Read == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiptsChanged.Read(childComplexity), true
+	case "ReceiptsChanged.reason":
+		if e.ComplexityRoot.ReceiptsChanged.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiptsChanged.Reason(childComplexity), true
+	case "ReceiptsChanged.user":
+		if e.ComplexityRoot.ReceiptsChanged.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiptsChanged.User(childComplexity), true
+
 	case "RegisterInstallPayload.device":
 		if e.ComplexityRoot.RegisterInstallPayload.Device == nil {
 			break
@@ -1358,6 +2005,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.ReadChanged(childComplexity), true
+	case "Subscription.receiptsChanged":
+		if e.ComplexityRoot.Subscription.ReceiptsChanged == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_receiptsChanged_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.ReceiptsChanged(childComplexity, args["conversationId"].(chat.ID)), true
 
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
@@ -1390,6 +2048,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Viewer.Devices(childComplexity), true
+	case "Viewer.sharesReads":
+		if e.ComplexityRoot.Viewer.SharesReads == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Viewer.SharesReads(childComplexity), true
 	case "Viewer.user":
 		if e.ComplexityRoot.Viewer.User == nil {
 			break
@@ -1409,18 +2073,28 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("AckInput", ec.unmarshalInputAckInput),
 			graphql.NewInputUnmarshaler("AddMembersInput", ec.unmarshalInputAddMembersInput),
 			graphql.NewInputUnmarshaler("ConversationFilter", ec.unmarshalInputConversationFilter),
+			graphql.NewInputUnmarshaler("ConversationSettingsInput", ec.unmarshalInputConversationSettingsInput),
 			graphql.NewInputUnmarshaler("CreateConversationInput", ec.unmarshalInputCreateConversationInput),
 			graphql.NewInputUnmarshaler("CreateDeviceInput", ec.unmarshalInputCreateDeviceInput),
 			graphql.NewInputUnmarshaler("CursorInput", ec.unmarshalInputCursorInput),
+			graphql.NewInputUnmarshaler("EditMessageInput", ec.unmarshalInputEditMessageInput),
+			graphql.NewInputUnmarshaler("EraseUserInput", ec.unmarshalInputEraseUserInput),
 			graphql.NewInputUnmarshaler("LeaveConversationInput", ec.unmarshalInputLeaveConversationInput),
+			graphql.NewInputUnmarshaler("MarkAllReadInput", ec.unmarshalInputMarkAllReadInput),
 			graphql.NewInputUnmarshaler("MarkReadInput", ec.unmarshalInputMarkReadInput),
+			graphql.NewInputUnmarshaler("MarkUnreadInput", ec.unmarshalInputMarkUnreadInput),
+			graphql.NewInputUnmarshaler("PostNoticeInput", ec.unmarshalInputPostNoticeInput),
 			graphql.NewInputUnmarshaler("PutUserInput", ec.unmarshalInputPutUserInput),
+			graphql.NewInputUnmarshaler("ReadCursorInput", ec.unmarshalInputReadCursorInput),
+			graphql.NewInputUnmarshaler("ReadSharingInput", ec.unmarshalInputReadSharingInput),
 			graphql.NewInputUnmarshaler("RecallMessageInput", ec.unmarshalInputRecallMessageInput),
 			graphql.NewInputUnmarshaler("RegisterInstallInput", ec.unmarshalInputRegisterInstallInput),
 			graphql.NewInputUnmarshaler("RemoveMembersInput", ec.unmarshalInputRemoveMembersInput),
 			graphql.NewInputUnmarshaler("RevokeDeviceInput", ec.unmarshalInputRevokeDeviceInput),
 			graphql.NewInputUnmarshaler("RotateDeviceTokenInput", ec.unmarshalInputRotateDeviceTokenInput),
 			graphql.NewInputUnmarshaler("SendMessageInput", ec.unmarshalInputSendMessageInput),
+			graphql.NewInputUnmarshaler("TakeDownMessageInput", ec.unmarshalInputTakeDownMessageInput),
+			graphql.NewInputUnmarshaler("UpdateConversationInput", ec.unmarshalInputUpdateConversationInput),
 		)
 	}
 	first := true
@@ -1524,8 +2198,8 @@ var sources = []*ast.Source{
 #   unread     derived at query time, never stored per user (see Conversation.unread)
 #
 # What a client does
-#   start      registerInstall, then subscribe, then conversations; for each conversation events(after: the newest seq that the
-#              client itself holds): the local cursor, not delivered, says where to sync from
+#   start      registerInstall, then subscribe, then changes(since) with the stored token or conversations without one; for each
+#              conversation events(after: the newest seq that the client itself holds): the local cursor, not delivered, says where to sync from
 #   report     markRead with the largest seq that was on screen, when scrolling has rested for half a second or the app goes to the background;
 #              clear the badge at once and let the answer correct it. A position cannot say 'the latest but not the ones before'
 #   receive    store events, then ack; every ten messages or after a short pause is enough
@@ -1534,17 +2208,18 @@ var sources = []*ast.Source{
 #              never a later one read from viewer: it is what tells an old copy from the new
 #
 # Limits (beyond: BAD_USER_INPUT): first, last 1 to 200; ids 1 to 128 bytes, title and name 256, body 16 KiB, all valid UTF-8 without control
-# characters (bodies: tab and newline allowed, at least one byte); ack cursors 500; userIds and memberIds 1,000 a call;
-# atMost 1 to 1,000,000; a request 256 KiB. An explicit null argument is the default; in putUser a name that is left out means unchanged,
-# null clears it. Clients must accept enum values that they do not know.
+# characters (bodies and notices: tab and newline allowed, at least one byte); cursors and upTo 500; userIds and memberIds 1,000 a call; mentions 50;
+# atMost 1 to 1,000,000; a request 256 KiB. An explicit null argument is the default; in the inputs that change something it means unchanged,
+# except title and name, which null clears. Clients must accept enum values that they do not know.
 #
 # Errors: errors[].extensions.code is one of
 #   UNAUTHENTICATED  no, unknown or revoked credential
 #   FORBIDDEN        the credential may not do this
 #   NOT_MEMBER       the conversation does not exist, or the viewer was never a member of it (one code: no probing), or has left and the call
-#                    needs a member: sending, recalling
+#                    needs a member: sending, editing, recalling, receipts
 #   CURSOR_AHEAD     seq is below 0 or beyond head (extensions.head says where head is); for one who has left, what lies beyond their end is capped instead
 #   STALE_INSTALL    the acknowledgement comes from an installation that has been replaced
+#   READ_CHANGED     markUnread lost against another change (extensions.read, extensions.revision hold the truth)
 #   IDEMPOTENCY_CONFLICT  clientMessageId was used before with different content
 #   NOT_FOUND        a user, device or message that the caller may know about, or for the service a conversation, does not exist
 #   BAD_USER_INPUT   an argument is malformed or out of range (extensions.field is its own name, such as body)
@@ -1566,15 +2241,18 @@ scalar DateTime @specifiedBy(url: "https://scalars.graphql.org/andimarek/date-ti
 "Only the service key of the application's own back end may call this field."
 directive @service on FIELD_DEFINITION
 
+"What can be asked. Everything in one operation comes from one snapshot of the database."
 type Query {
   "The user and the device behind this request."
   viewer: Viewer!
   "One conversation that the viewer is or was a member of; null otherwise."
   conversation(id: ID!): Conversation
-  "The viewer's conversations by newest activity. Everything in one query's answer comes from one database snapshot; rows can move between pages, so merge by id."
+  "The viewer's conversations: pinned first, then by newest activity. Everything in one query's answer comes from one database snapshot (receipts above 10,000 members may be a second old); rows can move between pages, so merge by id."
   conversations(first: Int = 20, after: String, filter: ConversationFilter): ConversationConnection
   "The number on the app's icon, over all of the viewer's conversations."
   badge: Badge
+  "What changed in the viewer's conversations since a syncToken from an earlier answer: what a device asks for when it comes back online. May repeat a change, never misses one. Knows no filter: archived and left conversations come too (membership.active tells). Receipts, user names and member lists are not covered."
+  changes(since: String!, first: Int = 100): ChangePage
   "The badge of any user, for the number in a push notification."
   userBadge(userId: ID!): Badge @service
   "All devices of a user that are not revoked, oldest first."
@@ -1585,19 +2263,24 @@ type Query {
 
 # Fields of Query are null only together with an error, except conversation and conversationRef, where null also means 'none'.
 
+"Who asks: the user and the device that the credential belongs to."
 type Viewer {
   user: User!
   device: Device!
   "All of the user's devices that are not revoked."
   devices: [Device!]!
   badge: Badge!
+  "See setReadSharing."
+  sharesReads: Boolean!
 }
 
+"A person, known by the id that the application gave."
 type User {
   id: ID!
   name: String
 }
 
+"A place where a user is signed in: a phone, a browser."
 type Device {
   id: ID!
   name: String
@@ -1608,9 +2291,16 @@ type Device {
   createdAt: DateTime!
 }
 
+"A fixed pair, or a group whose members change."
 enum ConversationKind { DIRECT GROUP }
 
-"A conversation as the viewer sees it. For one who has left, everything ends with the last event of their own membership: head, lastMessage, lastActivityAt; members is empty."
+"How new activity reaches members: PUSH hints every online member at once; PULL (large conversations) merges hints over a short window."
+enum FanoutMode { PUSH PULL }
+
+"Who may see who has read a message: its sender, every member, or nobody. REQUIRED is MEMBERS without the right to opt out, for work."
+enum ReceiptPolicy { SENDER MEMBERS OFF REQUIRED }
+
+"A conversation as the viewer sees it. For one who has left, everything ends with the last event of their own membership: head, lastMessage, lastActivityAt, title; members is empty."
 type Conversation {
   id: ID!
   version: Version!
@@ -1625,16 +2315,30 @@ type Conversation {
   delivered: Seq!
   "How far the user has read, on whichever device. Not moved by delivery, nor by the user's own sends."
   read: Seq!
-  "Generation of the read position, 0 so far; see MarkReadInput.revision."
+  "Counts the markUnread calls so far; see MarkReadInput.revision."
   readRevision: Int!
-  "Messages that the viewer may see, that are not recalled, that others sent, with seq greater than read. Exact at any size. With atMost, counting stops there ('99+')."
+  "Messages that the viewer may see, that are not recalled or taken down, that others sent, with seq greater than read. Exact at any size. With atMost, counting stops there ('99+')."
   unread(atMost: Int): Int!
+  "Messages of others that mention the viewer, by name or as @all, after the mention position: visible and not withdrawn. Every markRead moves that position too; markAllRead only when asked. Counted up to 999."
+  unreadMentions: Int!
+  "Where 'next mention' jumps to; null when there is none."
+  firstUnreadMention: Message
   "Where a 'new messages' line belongs; null when unread is 0."
   firstUnread: Message
+  "The reminder flag set by markUnread without a seq; any accepted markRead or markAllRead clears it, also one that moves nothing."
+  markedUnread: Boolean!
+  "Pinned conversations lead the list, among themselves by activity."
+  pinned: Boolean!
+  "Muted conversations keep counting unread but stay out of Badge.unread."
+  muted: Boolean!
+  "Archived conversations leave the default list and the badge until a newer message of another user arrives (not a join, an edit, a notice or one's own message)."
+  archived: Boolean!
+  mode: FanoutMode!
+  receiptPolicy: ReceiptPolicy!
   membership: Membership!
-  "The newest message that the viewer may see, recalled ones included."
+  "The newest message that the viewer may see, withdrawn ones included."
   lastMessage: Message
-  "Time of the newest message that the viewer may see, else of the viewer's join. Orders the list."
+  "Time of the newest message or notice that the viewer may see, else of the viewer's join. Orders the list."
   lastActivityAt: DateTime!
   "Events that the viewer may see, always ascending. after/first page forwards (sync from the client's own cursor); before/last page backwards (scrolling up). Neither first nor last: the last 50; both: BAD_USER_INPUT."
   events(after: Seq, first: Int, before: Seq, last: Int): EventConnection!
@@ -1655,43 +2359,78 @@ type MembershipPeriod {
   toSeq: Seq
 }
 
+"A present member of a conversation."
 type Member {
   user: User!
   joinedAt: DateTime!
 }
 
-"Over the conversations that count: those that the viewer is a member of."
+"Over the conversations that count: the viewer is a member, and they are not archived."
 type Badge {
   version: Version!
-  "Sum of Conversation.unread."
+  "Sum of unread over those that are not muted, plus min(unread, unreadMentions) of those that are."
   unread: Int!
-  "How many conversations have anything unread."
+  "Sum of unreadMentions."
+  mentions: Int!
+  "How many ask for attention: not muted with anything unread, mentioned or marked unread; muted with a mention."
   conversations: Int!
+  "Sum of unread over muted ones, for a dot instead of a number."
+  mutedUnread: Int!
 }
 
+"Which conversations to list. A field that is null or left out does not filter, except archived and active, which then have their defaults."
 input ConversationFilter {
-  "true lists those with anything unread, false those without; omitted: both."
+  "true lists those that ask for attention, as Badge.conversations counts them; false those that do not."
   unread: Boolean
+  "true lists those with unread mentions, false those without."
+  mentioned: Boolean
+  "true lists archived ones, false the others."
+  archived: Boolean = false
   "false lists conversations that the viewer has left."
   active: Boolean = true
 }
 
+"A page of the viewer's conversations."
 type ConversationConnection {
   edges: [ConversationEdge!]!
   nodes: [Conversation!]!
   pageInfo: PageInfo!
   badge: Badge!
+  "Pass to Query.changes later. Of several pages keep the token of the first."
+  syncToken: String!
 }
+"A conversation in its list."
 type ConversationEdge { cursor: String! node: Conversation! }
 
+"A page of what changed since a syncToken."
+type ChangePage {
+  "By id; each as it is now."
+  changed: [Conversation!]!
+  "Messages taken down or erased since: they leave no event, so that a copy must drop them by this list."
+  withdrawn: [MessageRef!]!
+  badge: Badge!
+  "true: ask again with this syncToken before anything else."
+  hasMore: Boolean!
+  syncToken: String!
+  "true: the token is of another device or install, from before a restore or failover, or too far back; drop local state and query conversations again."
+  resync: Boolean!
+}
+"Which message."
+type MessageRef { conversationId: ID! seq: Seq! }
+
+"A page of members, by id."
 type MemberConnection { edges: [MemberEdge!]! nodes: [Member!]! pageInfo: PageInfo! totalCount: Int! }
+"A member in their list."
 type MemberEdge { cursor: String! node: Member! }
 
+"A page of events, ascending."
 type EventConnection { edges: [EventEdge!]! nodes: [Event!]! pageInfo: EventPageInfo! }
 "The cursor of an event is its seq."
 type EventEdge { cursor: Seq! node: Event! }
 
+"What lies around a page of events."
 type EventPageInfo { hasNextPage: Boolean! hasPreviousPage: Boolean! startCursor: Seq endCursor: Seq }
+"What lies around a page."
 type PageInfo { hasNextPage: Boolean! hasPreviousPage: Boolean! startCursor: String endCursor: String }
 
 "One entry of a conversation's log. Only Message counts as unread."
@@ -1699,47 +2438,109 @@ interface Event {
   conversationId: ID!
   seq: Seq!
   at: DateTime!
-  "Who caused it; null for the service."
+  "Who caused it; null for the service or an erased user."
   actor: User
 }
 
+"Something that a member said."
 type Message implements Event {
   conversationId: ID!
   seq: Seq!
   at: DateTime!
   actor: User
   clientMessageId: ID
-  "null once recalled."
+  "null once recalled or taken down."
   body: String
+  "Whom the message mentions by name: members when it was sent or last edited."
+  mentions: [User!]!
+  mentionsAll: Boolean!
+  "null: never edited."
+  editedAt: DateTime
   "Withdrawn by its sender (a MessageRecalled event says when)."
   recalled: Boolean!
+  "Withdrawn by the service, or its sender was erased; there is no event."
+  takenDown: Boolean!
+  "null where the conversation's receiptPolicy, or the viewer's own choice not to share, withholds it."
+  receipt: Receipt
 }
+"Begins a membership period of member. The actor is always null: the service adds members."
 type MemberJoined implements Event { conversationId: ID! seq: Seq! at: DateTime! actor: User member: User! }
+"Ends a membership period of member."
 type MemberLeft implements Event { conversationId: ID! seq: Seq! at: DateTime! actor: User member: User! }
+"A message was withdrawn by its sender."
 type MessageRecalled implements Event { conversationId: ID! seq: Seq! at: DateTime! actor: User messageSeq: Seq! "The message as it is now." message: Message! }
+"A message was changed by its sender."
+type MessageEdited implements Event { conversationId: ID! seq: Seq! at: DateTime! actor: User messageSeq: Seq! "The message as it is now." message: Message! }
+"A rename, a call that ended, any line from the service."
+type Notice implements Event { conversationId: ID! seq: Seq! at: DateTime! actor: User text: String! }
 
+"Who has this message. The audience is whoever was a member when it was sent, without its sender and without users who do not share their reads. Someone added back with SINCE_JOIN counts for an earlier message only if they had read it before."
+type Receipt {
+  audience: Int!
+  readCount: Int!
+  "Members of the audience with at least one device, at its present install, that holds the message. Can fall after a reinstall."
+  deliveredCount: Int!
+  "true when audience is at least 1 and all of it has read."
+  allRead: Boolean!
+  "NAMES: readers and pending are filled; COUNTS: 200 members or more, the counts are exact."
+  detail: ReceiptDetail!
+  "null with COUNTS."
+  readers(first: Int = 50, after: String): ReaderConnection
+  "Those of the audience who have not read; null with COUNTS."
+  pending(first: Int = 50, after: String): ReaderConnection
+}
+"Whether a receipt names its readers."
+enum ReceiptDetail { NAMES COUNTS }
+"A page of readers, by user id."
+type ReaderConnection { edges: [ReaderEdge!]! nodes: [Reader!]! pageInfo: PageInfo! }
+"A reader in their list."
+type ReaderEdge { cursor: String! node: Reader! }
+"One of the audience of a message."
+type Reader {
+  user: User!
+  "When this user's position in the conversation last moved; null in pending."
+  lastReadAt: DateTime
+  "false: has left since."
+  member: Boolean!
+}
+
+"What can be changed. Each call is one transaction, and its payload shows the state after it."
 type Mutation {
   # ---- reading and receiving
+
   "Says 'I have read up to seq'. Merges by maximum: late, repeated and reordered reports are harmless, and the answer is the merged truth."
   markRead(input: MarkReadInput!): ReadPayload!
+  "Moves the read position back on purpose, or sets the reminder flag."
+  markUnread(input: MarkUnreadInput!): ReadPayload!
+  "Marks all conversations read in one call, or many up to given seqs. Leaves mention counts alone unless asked."
+  markAllRead(input: MarkAllReadInput!): MarkAllReadPayload!
   "Says 'this device holds every event up to seq', for any number of conversations at once. Merges by maximum."
   ack(input: AckInput!): AckPayload!
   "Called once when the app starts. The first installId of a device leaves epoch 0, the same again changes nothing; another one is a reinstall: the epoch goes up, delivered starts from 0 again, read stays."
   registerInstall(input: RegisterInstallInput!): RegisterInstallPayload!
 
   # ---- talking
-  "Appends a message. Repeating a clientMessageId returns the first message again, also after a recall or a leave."
+
+  "Appends a message. Repeating a clientMessageId returns the first message again, also after an edit or a leave; content is body, mentions and mentionsAll as first sent. Mentions of users who are not members are left out; Message.mentions shows what counted."
   sendMessage(input: SendMessageInput!): MessagePayload!
-  "Withdraws one's own message; it stops counting as unread at once. Recalling again appends nothing."
+  "Changes one's own message and appends a MessageEdited event; the same content again changes nothing. Not after it was withdrawn (NOT_FOUND)."
+  editMessage(input: EditMessageInput!): MessagePayload!
+  "Withdraws one's own message; it stops counting as unread at once."
   recallMessage(input: RecallMessageInput!): MessagePayload!
-  "FORBIDDEN in a DIRECT conversation. Leaving again changes nothing."
+  "FORBIDDEN in a DIRECT conversation."
   leaveConversation(input: LeaveConversationInput!): ConversationPayload!
 
   # ---- preferences of the viewer
+
+  "Also in a conversation that one has left."
+  updateConversationSettings(input: ConversationSettingsInput!): ConversationPayload!
+  "Whether others may see what the viewer has read. Off is mutual: the viewer sees nobody's receipts either. Never affects the viewer's own devices."
+  setReadSharing(input: ReadSharingInput!): ReadSharingPayload!
   "Ends a device's credential and closes its connections within a second, everywhere. A user may end their own devices, the service any."
   revokeDevice(input: RevokeDeviceInput!): RevokeDevicePayload!
 
   # ---- for the application's back end
+
   "Creates a user, or changes the name of one."
   putUser(input: PutUserInput!): PutUserPayload! @service
   "Creates a device and returns its token, once; only a hash is stored. An id that exists is BAD_USER_INPUT: see rotateDeviceToken."
@@ -1748,97 +2549,198 @@ type Mutation {
   rotateDeviceToken(input: RotateDeviceTokenInput!): CreateDevicePayload! @service
   "With an id that exists and the same kind and present members, and for a DIRECT pair that exists, the existing one is returned. DIRECT has exactly two members, for ever."
   createConversation(input: CreateConversationInput!): ConversationRefPayload! @service
-  "Adding a member who is one changes nothing. FORBIDDEN in a DIRECT conversation."
+  "Adding a member who is one, removing one who is not, and repeating takeDownMessage or eraseUser change nothing."
   addMembers(input: AddMembersInput!): ConversationRefPayload! @service
-  "Removing one who is not a member changes nothing. FORBIDDEN in a DIRECT conversation."
+  "FORBIDDEN in a DIRECT conversation, like addMembers."
   removeMembers(input: RemoveMembersInput!): ConversationRefPayload! @service
+  "A new title appends a Notice with the title as its text, which is empty where the title was cleared. A new receiptPolicy appends nothing."
+  updateConversation(input: UpdateConversationInput!): ConversationRefPayload! @service
+  "Appends a Notice."
+  postNotice(input: PostNoticeInput!): ConversationRefPayload! @service
+  "Removes a message's body and its unread effect without adding an event."
+  takeDownMessage(input: TakeDownMessageInput!): ConversationRefPayload! @service
+  "Removes a user from every conversation (MemberLeft, DIRECT included) and erases name, messages' bodies, mentions, positions, cursors, devices and settings; counts of others stay right. The id cannot be used again."
+  eraseUser(input: EraseUserInput!): EraseUserPayload! @service
 }
 
+"See Mutation.markRead."
 input MarkReadInput {
   conversationId: ID!
   seq: Seq!
-  "The readRevision that the client knows. A report that carries an older one than the position's is answered with the truth and ignored. Omitted: plain maximum."
+  "The readRevision that the client knows. A report older than a markUnread is then answered with the truth instead of undoing it. Omitted: plain maximum."
   revision: Int
 }
+"See Mutation.markUnread."
+input MarkUnreadInput {
+  conversationId: ID!
+  "The first message that shall be unread again; at or beyond the read position + 1 nothing moves. Omitted: only the reminder flag is set. Either way readRevision goes up."
+  seq: Seq
+  "The read position that the client sees; if it is no longer true the call fails with READ_CHANGED and changes nothing. Required with seq."
+  expectedRead: Seq
+}
+"See Mutation.markAllRead."
+input MarkAllReadInput {
+  "What the client had on screen: marks these conversations up to these seqs, so that nothing newer is swallowed. Omitted: every conversation up to its head as of now."
+  upTo: [ReadCursorInput!]
+  includeMentions: Boolean = false
+}
+"See Mutation.ack."
 input AckInput {
   installEpoch: Int!
   cursors: [CursorInput!]!
 }
+"How far a device has received one conversation."
 input CursorInput { conversationId: ID! seq: Seq! }
+"How far one conversation was read."
+input ReadCursorInput { conversationId: ID! seq: Seq! "As MarkReadInput.revision." revision: Int }
+"See Mutation.registerInstall."
 input RegisterInstallInput { installId: ID! }
+"See Mutation.sendMessage."
 input SendMessageInput {
   conversationId: ID!
   clientMessageId: ID!
   body: String!
+  mentions: [ID!] = []
+  mentionsAll: Boolean = false
+  "Marks the conversation read up to here in the same transaction."
+  readUpTo: Seq
+  "As MarkReadInput.revision."
+  readRevision: Int
 }
+"See Mutation.editMessage."
+input EditMessageInput { conversationId: ID! seq: Seq! body: String! "Omitted: unchanged." mentions: [ID!] "Omitted: unchanged." mentionsAll: Boolean }
+"See Mutation.recallMessage."
 input RecallMessageInput { conversationId: ID! seq: Seq! }
+"See Mutation.leaveConversation."
 input LeaveConversationInput { conversationId: ID! }
+"See Mutation.updateConversationSettings. What is left out stays as it is."
+input ConversationSettingsInput { conversationId: ID! pinned: Boolean muted: Boolean archived: Boolean }
+"See Mutation.setReadSharing."
+input ReadSharingInput { share: Boolean! }
+"See Mutation.putUser. A name that is left out stays as it is, null clears it."
 input PutUserInput { id: ID! name: String }
+"See Mutation.createDevice."
 input CreateDeviceInput { userId: ID! "Omitted: the server makes one." id: ID name: String }
+"See Mutation.revokeDevice."
 input RevokeDeviceInput { deviceId: ID! }
+"See Mutation.rotateDeviceToken."
 input RotateDeviceTokenInput { deviceId: ID! }
-input CreateConversationInput { "Omitted: the server makes one." id: ID kind: ConversationKind! title: String memberIds: [ID!]! }
+"See Mutation.createConversation."
+input CreateConversationInput { "Omitted: the server makes one." id: ID kind: ConversationKind! title: String memberIds: [ID!]! receiptPolicy: ReceiptPolicy = SENDER }
 "What a member who comes back may see: the periods they were here before (MEMBERSHIP), or only what follows this join (SINCE_JOIN)."
 enum HistoryOnJoin { MEMBERSHIP SINCE_JOIN }
+"See Mutation.addMembers."
 input AddMembersInput { conversationId: ID! userIds: [ID!]! history: HistoryOnJoin = MEMBERSHIP }
+"See Mutation.removeMembers."
 input RemoveMembersInput { conversationId: ID! userIds: [ID!]! }
+"See Mutation.updateConversation. What is left out stays as it is; a title of null is cleared."
+input UpdateConversationInput { conversationId: ID! title: String receiptPolicy: ReceiptPolicy }
+"See Mutation.postNotice."
+input PostNoticeInput { conversationId: ID! text: String! "Repeating it appends nothing." noticeId: ID }
+"See Mutation.takeDownMessage."
+input TakeDownMessageInput { conversationId: ID! seq: Seq! }
+"See Mutation.eraseUser."
+input EraseUserInput { userId: ID! }
 
+"The conversation and the badge after the call."
 type ReadPayload { conversation: Conversation! badge: Badge! }
+"What markAllRead did."
+type MarkAllReadPayload {
+  "In how many conversations anything moved."
+  changed: Int!
+  "Entries of upTo that were refused; the others count all the same."
+  rejected: [CursorRejection!]!
+  badge: Badge!
+}
+"What ack did."
 type AckPayload {
   "The merged cursors, in the order asked."
   cursors: [DeviceCursor!]!
   "Cursors that were refused; the others are stored all the same."
   rejected: [CursorRejection!]!
 }
+"How far this device has received one conversation."
 type DeviceCursor { conversationId: ID! delivered: Seq! }
+"A position that was refused, and why: code is one of the error codes."
 type CursorRejection { conversationId: ID! seq: Seq! code: String! message: String! }
+"The device after the call; reinstalled tells whether this call raised its installEpoch."
 type RegisterInstallPayload { device: Device! reinstalled: Boolean! }
+"The message and its conversation after the call."
 type MessagePayload { message: Message! conversation: Conversation! "true: this clientMessageId had been sent before." duplicate: Boolean! }
+"The conversation and the badge after the call."
 type ConversationPayload { conversation: Conversation! badge: Badge! }
+"What the viewer chose."
+type ReadSharingPayload { share: Boolean! }
+"The user after the call."
 type PutUserPayload { user: User! }
+"The device and its token, which is shown only now."
 type CreateDevicePayload { device: Device! token: String! }
+"Which device ended."
 type RevokeDevicePayload { deviceId: ID! }
-type ConversationRef { id: ID! kind: ConversationKind! title: String head: Seq! memberCount: Int! }
+"A conversation as the application's back end sees it."
+type ConversationRef { id: ID! kind: ConversationKind! title: String head: Seq! memberCount: Int! mode: FanoutMode! receiptPolicy: ReceiptPolicy! }
+"The conversation after the call."
 type ConversationRefPayload { conversation: ConversationRef! }
+"Who was erased."
+type EraseUserPayload { userId: ID! }
 
 # A subscription event is a hint: it says where to look. The fields beside it are read from the database after the hint was taken, if they are
 # selected, and not more often than the server can afford: of many hints the last state comes. Hints may be merged, repeated or lost; a lost one
 # is followed by RESYNC. The first event of every subscription is RESYNC, sent once the session is registered, so that nothing falls between.
 # A socket gets no hint for the calls it carried itself, nor for HTTP calls that name it in the header Tidemark-Session (its id is 'sessionId' in
 # the payload of connection_ack). Every other session of the user does, those of the same device included.
+
+"Hints about what changed: each says where to look."
 type Subscription {
   "The viewer's read state changed in another session: a phone read something, the laptop's badge must follow."
   readChanged: ReadChanged!
   "Anything that can change the viewer's list or badge: live badges for web and mobile."
   inboxChanged: InboxChanged!
+  "Others' read and delivered positions in a conversation that is open on screen. Ends when the viewer's membership ends."
+  receiptsChanged(conversationId: ID!): ReceiptsChanged!
 }
 
-enum ReadReason { READ RESYNC }
+"What moved a read position. ALL_READ: markAllRead, over all conversations or some. RESYNC: hints may have been missed."
+enum ReadReason { READ MARKED_UNREAD ALL_READ RESYNC }
+"The viewer's own read state changed in another session."
 type ReadChanged {
   reason: ReadReason!
-  "null with RESYNC: look at everything."
+  "null with ALL_READ and RESYNC: look at everything."
   conversationId: ID
-  "The position after the newest of the merged moves; null with RESYNC, and where the server could not learn it."
+  "The position after the newest of the merged moves; null with ALL_READ and RESYNC, and where the server could not learn it."
   read: Seq
   revision: Int
   "The device that caused it, if it was one."
   originDeviceId: ID
-  "null with RESYNC."
+  "null with ALL_READ and RESYNC."
   conversation: Conversation
   "null: not evaluated for this hint; a later one or a query brings it."
   badge: Badge
 }
 
-enum InboxReason { MESSAGE RECALL READ MEMBERSHIP RESYNC }
+"What happened. READ: the viewer read or marked unread in another session. SETTINGS: of the viewer, or a new receiptPolicy. RESYNC: hints may have been missed."
+enum InboxReason { MESSAGE EDIT RECALL TAKE_DOWN NOTICE READ MEMBERSHIP SETTINGS RESYNC }
+"Something in the viewer's list changed."
 type InboxChanged {
   "All that happened in this conversation since the last hint about it."
   reasons: [InboxReason!]!
   "null with RESYNC."
   conversationId: ID
-  "null with RESYNC."
   conversation: Conversation
   "null: not evaluated for this hint; a later one or a query brings it."
   badge: Badge
+}
+
+"What changed. READ, DELIVERED: a user's position. COUNTS: some positions, in a large conversation. SHARING: the policy, or who shares. RESYNC: hints may have been missed."
+enum ReceiptsReason { READ DELIVERED COUNTS SHARING RESYNC }
+"With policy SENDER a position is shown as the viewer's own newest message at or before it, and no event comes when that did not move. Nothing is sent about users who do not share, to viewers who do not share, or with policy OFF."
+type ReceiptsChanged {
+  reason: ReceiptsReason!
+  conversationId: ID!
+  "Whose position moved; null with COUNTS (large conversations) and RESYNC: ask Message.receipt again."
+  user: User
+  read: Seq
+  delivered: Seq
 }
 `, BuiltIn: false},
 }
@@ -1864,10 +2766,32 @@ func (ec *executionContext) childFields_Badge(ctx context.Context, field graphql
 		return ec.fieldContext_Badge_version(ctx, field)
 	case "unread":
 		return ec.fieldContext_Badge_unread(ctx, field)
+	case "mentions":
+		return ec.fieldContext_Badge_mentions(ctx, field)
 	case "conversations":
 		return ec.fieldContext_Badge_conversations(ctx, field)
+	case "mutedUnread":
+		return ec.fieldContext_Badge_mutedUnread(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Badge", field.Name)
+}
+
+func (ec *executionContext) childFields_ChangePage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_ChangePage_changed(ctx, field)
+	case "withdrawn":
+		return ec.fieldContext_ChangePage_withdrawn(ctx, field)
+	case "badge":
+		return ec.fieldContext_ChangePage_badge(ctx, field)
+	case "hasMore":
+		return ec.fieldContext_ChangePage_hasMore(ctx, field)
+	case "syncToken":
+		return ec.fieldContext_ChangePage_syncToken(ctx, field)
+	case "resync":
+		return ec.fieldContext_ChangePage_resync(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangePage", field.Name)
 }
 
 func (ec *executionContext) childFields_Conversation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -1894,8 +2818,24 @@ func (ec *executionContext) childFields_Conversation(ctx context.Context, field 
 		return ec.fieldContext_Conversation_readRevision(ctx, field)
 	case "unread":
 		return ec.fieldContext_Conversation_unread(ctx, field)
+	case "unreadMentions":
+		return ec.fieldContext_Conversation_unreadMentions(ctx, field)
+	case "firstUnreadMention":
+		return ec.fieldContext_Conversation_firstUnreadMention(ctx, field)
 	case "firstUnread":
 		return ec.fieldContext_Conversation_firstUnread(ctx, field)
+	case "markedUnread":
+		return ec.fieldContext_Conversation_markedUnread(ctx, field)
+	case "pinned":
+		return ec.fieldContext_Conversation_pinned(ctx, field)
+	case "muted":
+		return ec.fieldContext_Conversation_muted(ctx, field)
+	case "archived":
+		return ec.fieldContext_Conversation_archived(ctx, field)
+	case "mode":
+		return ec.fieldContext_Conversation_mode(ctx, field)
+	case "receiptPolicy":
+		return ec.fieldContext_Conversation_receiptPolicy(ctx, field)
 	case "membership":
 		return ec.fieldContext_Conversation_membership(ctx, field)
 	case "lastMessage":
@@ -1920,6 +2860,8 @@ func (ec *executionContext) childFields_ConversationConnection(ctx context.Conte
 		return ec.fieldContext_ConversationConnection_pageInfo(ctx, field)
 	case "badge":
 		return ec.fieldContext_ConversationConnection_badge(ctx, field)
+	case "syncToken":
+		return ec.fieldContext_ConversationConnection_syncToken(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ConversationConnection", field.Name)
 }
@@ -1956,6 +2898,10 @@ func (ec *executionContext) childFields_ConversationRef(ctx context.Context, fie
 		return ec.fieldContext_ConversationRef_head(ctx, field)
 	case "memberCount":
 		return ec.fieldContext_ConversationRef_memberCount(ctx, field)
+	case "mode":
+		return ec.fieldContext_ConversationRef_mode(ctx, field)
+	case "receiptPolicy":
+		return ec.fieldContext_ConversationRef_receiptPolicy(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ConversationRef", field.Name)
 }
@@ -2018,6 +2964,14 @@ func (ec *executionContext) childFields_DeviceCursor(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type DeviceCursor", field.Name)
 }
 
+func (ec *executionContext) childFields_EraseUserPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userId":
+		return ec.fieldContext_EraseUserPayload_userId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EraseUserPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -2066,6 +3020,18 @@ func (ec *executionContext) childFields_InboxChanged(ctx context.Context, field 
 		return ec.fieldContext_InboxChanged_badge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InboxChanged", field.Name)
+}
+
+func (ec *executionContext) childFields_MarkAllReadPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_MarkAllReadPayload_changed(ctx, field)
+	case "rejected":
+		return ec.fieldContext_MarkAllReadPayload_rejected(ctx, field)
+	case "badge":
+		return ec.fieldContext_MarkAllReadPayload_badge(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MarkAllReadPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Member(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2136,8 +3102,18 @@ func (ec *executionContext) childFields_Message(ctx context.Context, field graph
 		return ec.fieldContext_Message_clientMessageId(ctx, field)
 	case "body":
 		return ec.fieldContext_Message_body(ctx, field)
+	case "mentions":
+		return ec.fieldContext_Message_mentions(ctx, field)
+	case "mentionsAll":
+		return ec.fieldContext_Message_mentionsAll(ctx, field)
+	case "editedAt":
+		return ec.fieldContext_Message_editedAt(ctx, field)
 	case "recalled":
 		return ec.fieldContext_Message_recalled(ctx, field)
+	case "takenDown":
+		return ec.fieldContext_Message_takenDown(ctx, field)
+	case "receipt":
+		return ec.fieldContext_Message_receipt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Message", field.Name)
 }
@@ -2152,6 +3128,16 @@ func (ec *executionContext) childFields_MessagePayload(ctx context.Context, fiel
 		return ec.fieldContext_MessagePayload_duplicate(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MessagePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_MessageRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "conversationId":
+		return ec.fieldContext_MessageRef_conversationId(ctx, field)
+	case "seq":
+		return ec.fieldContext_MessageRef_seq(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MessageRef", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2206,6 +3192,84 @@ func (ec *executionContext) childFields_ReadPayload(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type ReadPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ReadSharingPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "share":
+		return ec.fieldContext_ReadSharingPayload_share(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReadSharingPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Reader(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_Reader_user(ctx, field)
+	case "lastReadAt":
+		return ec.fieldContext_Reader_lastReadAt(ctx, field)
+	case "member":
+		return ec.fieldContext_Reader_member(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Reader", field.Name)
+}
+
+func (ec *executionContext) childFields_ReaderConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ReaderConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ReaderConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ReaderConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReaderConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReaderEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ReaderEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ReaderEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReaderEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Receipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "audience":
+		return ec.fieldContext_Receipt_audience(ctx, field)
+	case "readCount":
+		return ec.fieldContext_Receipt_readCount(ctx, field)
+	case "deliveredCount":
+		return ec.fieldContext_Receipt_deliveredCount(ctx, field)
+	case "allRead":
+		return ec.fieldContext_Receipt_allRead(ctx, field)
+	case "detail":
+		return ec.fieldContext_Receipt_detail(ctx, field)
+	case "readers":
+		return ec.fieldContext_Receipt_readers(ctx, field)
+	case "pending":
+		return ec.fieldContext_Receipt_pending(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Receipt", field.Name)
+}
+
+func (ec *executionContext) childFields_ReceiptsChanged(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "reason":
+		return ec.fieldContext_ReceiptsChanged_reason(ctx, field)
+	case "conversationId":
+		return ec.fieldContext_ReceiptsChanged_conversationId(ctx, field)
+	case "user":
+		return ec.fieldContext_ReceiptsChanged_user(ctx, field)
+	case "read":
+		return ec.fieldContext_ReceiptsChanged_read(ctx, field)
+	case "delivered":
+		return ec.fieldContext_ReceiptsChanged_delivered(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReceiptsChanged", field.Name)
+}
+
 func (ec *executionContext) childFields_RegisterInstallPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "device":
@@ -2244,6 +3308,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_devices(ctx, field)
 	case "badge":
 		return ec.fieldContext_Viewer_badge(ctx, field)
+	case "sharesReads":
+		return ec.fieldContext_Viewer_sharesReads(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Viewer", field.Name)
 }
@@ -2494,6 +3560,34 @@ func (ec *executionContext) field_Mutation_createDevice_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_editMessage_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (EditMessageInput, error) {
+			return ec.unmarshalNEditMessageInput2tidemarkᚋgraphᚐEditMessageInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_eraseUser_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (EraseUserInput, error) {
+			return ec.unmarshalNEraseUserInput2tidemarkᚋgraphᚐEraseUserInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_leaveConversation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2508,12 +3602,54 @@ func (ec *executionContext) field_Mutation_leaveConversation_args(ctx context.Co
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_markAllRead_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (MarkAllReadInput, error) {
+			return ec.unmarshalNMarkAllReadInput2tidemarkᚋgraphᚐMarkAllReadInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_markRead_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (MarkReadInput, error) {
 			return ec.unmarshalNMarkReadInput2tidemarkᚋgraphᚐMarkReadInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_markUnread_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (MarkUnreadInput, error) {
+			return ec.unmarshalNMarkUnreadInput2tidemarkᚋgraphᚐMarkUnreadInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_postNotice_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (PostNoticeInput, error) {
+			return ec.unmarshalNPostNoticeInput2tidemarkᚋgraphᚐPostNoticeInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2620,6 +3756,62 @@ func (ec *executionContext) field_Mutation_sendMessage_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_setReadSharing_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ReadSharingInput, error) {
+			return ec.unmarshalNReadSharingInput2tidemarkᚋgraphᚐReadSharingInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_takeDownMessage_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (TakeDownMessageInput, error) {
+			return ec.unmarshalNTakeDownMessageInput2tidemarkᚋgraphᚐTakeDownMessageInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateConversationSettings_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ConversationSettingsInput, error) {
+			return ec.unmarshalNConversationSettingsInput2tidemarkᚋgraphᚐConversationSettingsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateConversation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateConversationInput, error) {
+			return ec.unmarshalNUpdateConversationInput2tidemarkᚋgraphᚐUpdateConversationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2631,6 +3823,28 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_changes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "since",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["since"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
 	return args, nil
 }
 
@@ -2717,6 +3931,64 @@ func (ec *executionContext) field_Query_userDevices_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["userId"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Receipt_pending_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Receipt_readers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_receiptsChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "conversationId",
+		func(ctx context.Context, v any) (chat.ID, error) {
+			return ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["conversationId"] = arg0
 	return args, nil
 }
 
@@ -2904,6 +4176,29 @@ func (ec *executionContext) fieldContext_Badge_unread(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Badge", field, false, false, "Int")
 }
 
+func (ec *executionContext) _Badge_mentions(ctx context.Context, field graphql.CollectedField, obj *chat.Badge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Badge_mentions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mentions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Badge_mentions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Badge", field, false, false, "Int")
+}
+
 func (ec *executionContext) _Badge_conversations(ctx context.Context, field graphql.CollectedField, obj *chat.Badge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2925,6 +4220,194 @@ func (ec *executionContext) _Badge_conversations(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Badge_conversations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Badge", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Badge_mutedUnread(ctx context.Context, field graphql.CollectedField, obj *chat.Badge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Badge_mutedUnread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MutedUnread, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Badge_mutedUnread(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Badge", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ChangePage_changed(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*chat.Conversation) graphql.Marshaler {
+			return ec.marshalNConversation2ᚕᚖtidemarkᚋchatᚐConversationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChangePage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Conversation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChangePage_withdrawn(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_withdrawn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Withdrawn, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MessageRef) graphql.Marshaler {
+			return ec.marshalNMessageRef2ᚕᚖtidemarkᚋgraphᚐMessageRefᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_withdrawn(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChangePage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MessageRef(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChangePage_badge(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_badge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ChangePage().Badge(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Badge) graphql.Marshaler {
+			return ec.marshalNBadge2ᚖtidemarkᚋchatᚐBadge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_badge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChangePage",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Badge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChangePage_hasMore(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_hasMore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasMore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_hasMore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangePage", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _ChangePage_syncToken(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_syncToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SyncToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_syncToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangePage", field, false, false, "String")
+}
+
+func (ec *executionContext) _ChangePage_resync(ctx context.Context, field graphql.CollectedField, obj *ChangePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChangePage_resync(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resync, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChangePage_resync(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChangePage", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Conversation_id(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
@@ -3201,6 +4684,61 @@ func (ec *executionContext) fieldContext_Conversation_unread(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Conversation_unreadMentions(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_unreadMentions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnreadMentions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_unreadMentions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Conversation_firstUnreadMention(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_firstUnreadMention(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Conversation().FirstUnreadMention(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Message) graphql.Marshaler {
+			return ec.marshalOMessage2ᚖtidemarkᚋchatᚐMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_firstUnreadMention(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Conversation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Message(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Conversation_firstUnread(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3231,6 +4769,144 @@ func (ec *executionContext) fieldContext_Conversation_firstUnread(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Conversation_markedUnread(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_markedUnread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MarkedUnread, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_markedUnread(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Conversation_pinned(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_pinned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pinned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_pinned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Conversation_muted(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_muted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Muted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_muted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Conversation_archived(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_archived(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archived, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Conversation_mode(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_mode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.FanoutMode) graphql.Marshaler {
+			return ec.marshalNFanoutMode2tidemarkᚋchatᚐFanoutMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "FanoutMode")
+}
+
+func (ec *executionContext) _Conversation_receiptPolicy(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_receiptPolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReceiptPolicy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ReceiptPolicy) graphql.Marshaler {
+			return ec.marshalNReceiptPolicy2tidemarkᚋchatᚐReceiptPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_receiptPolicy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Conversation", field, false, false, "ReceiptPolicy")
 }
 
 func (ec *executionContext) _Conversation_membership(ctx context.Context, field graphql.CollectedField, obj *chat.Conversation) (ret graphql.Marshaler) {
@@ -3536,6 +5212,29 @@ func (ec *executionContext) fieldContext_ConversationConnection_badge(_ context.
 	return fc, nil
 }
 
+func (ec *executionContext) _ConversationConnection_syncToken(ctx context.Context, field graphql.CollectedField, obj *ConversationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConversationConnection_syncToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ConversationConnection().SyncToken(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConversationConnection_syncToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConversationConnection", field, true, true, "String")
+}
+
 func (ec *executionContext) _ConversationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ConversationEdge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3768,6 +5467,52 @@ func (ec *executionContext) _ConversationRef_memberCount(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ConversationRef_memberCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ConversationRef", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ConversationRef_mode(ctx context.Context, field graphql.CollectedField, obj *chat.ConversationRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConversationRef_mode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.FanoutMode) graphql.Marshaler {
+			return ec.marshalNFanoutMode2tidemarkᚋchatᚐFanoutMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConversationRef_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConversationRef", field, false, false, "FanoutMode")
+}
+
+func (ec *executionContext) _ConversationRef_receiptPolicy(ctx context.Context, field graphql.CollectedField, obj *chat.ConversationRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConversationRef_receiptPolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReceiptPolicy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ReceiptPolicy) graphql.Marshaler {
+			return ec.marshalNReceiptPolicy2tidemarkᚋchatᚐReceiptPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConversationRef_receiptPolicy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConversationRef", field, false, false, "ReceiptPolicy")
 }
 
 func (ec *executionContext) _ConversationRefPayload_conversation(ctx context.Context, field graphql.CollectedField, obj *ConversationRefPayload) (ret graphql.Marshaler) {
@@ -4108,6 +5853,29 @@ func (ec *executionContext) _DeviceCursor_delivered(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_DeviceCursor_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeviceCursor", field, false, false, "Seq")
+}
+
+func (ec *executionContext) _EraseUserPayload_userId(ctx context.Context, field graphql.CollectedField, obj *EraseUserPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EraseUserPayload_userId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.UserID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐUserID(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EraseUserPayload_userId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EraseUserPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
@@ -4453,6 +6221,93 @@ func (ec *executionContext) _InboxChanged_badge(ctx context.Context, field graph
 func (ec *executionContext) fieldContext_InboxChanged_badge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "InboxChanged",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Badge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MarkAllReadPayload_changed(ctx context.Context, field graphql.CollectedField, obj *MarkAllReadPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MarkAllReadPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MarkAllReadPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MarkAllReadPayload", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MarkAllReadPayload_rejected(ctx context.Context, field graphql.CollectedField, obj *MarkAllReadPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MarkAllReadPayload_rejected(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rejected, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*CursorRejection) graphql.Marshaler {
+			return ec.marshalNCursorRejection2ᚕᚖtidemarkᚋgraphᚐCursorRejectionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MarkAllReadPayload_rejected(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MarkAllReadPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CursorRejection(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MarkAllReadPayload_badge(ctx context.Context, field graphql.CollectedField, obj *MarkAllReadPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MarkAllReadPayload_badge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.MarkAllReadPayload().Badge(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Badge) graphql.Marshaler {
+			return ec.marshalNBadge2ᚖtidemarkᚋchatᚐBadge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MarkAllReadPayload_badge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MarkAllReadPayload",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
@@ -5206,6 +7061,84 @@ func (ec *executionContext) fieldContext_Message_body(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Message", field, false, false, "String")
 }
 
+func (ec *executionContext) _Message_mentions(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Message_mentions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mentions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*chat.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚕᚖtidemarkᚋchatᚐUserᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Message_mentions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Message",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Message_mentionsAll(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Message_mentionsAll(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MentionsAll, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Message_mentionsAll(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Message", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Message_editedAt(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Message_editedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EditedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.DateTime) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtidemarkᚋchatᚐDateTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Message_editedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Message", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _Message_recalled(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5227,6 +7160,217 @@ func (ec *executionContext) _Message_recalled(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_Message_recalled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Message", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Message_takenDown(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Message_takenDown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TakenDown, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Message_takenDown(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Message", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Message_receipt(ctx context.Context, field graphql.CollectedField, obj *chat.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Message_receipt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Message().Receipt(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Receipt) graphql.Marshaler {
+			return ec.marshalOReceipt2ᚖtidemarkᚋchatᚐReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Message_receipt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Message",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Receipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MessageEdited_conversationId(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_conversationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConversationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ConversationID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐConversationID(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_conversationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageEdited", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MessageEdited_seq(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_seq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Seq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2tidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_seq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageEdited", field, false, false, "Seq")
+}
+
+func (ec *executionContext) _MessageEdited_at(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.DateTime) graphql.Marshaler {
+			return ec.marshalNDateTime2tidemarkᚋchatᚐDateTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageEdited", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _MessageEdited_actor(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖtidemarkᚋchatᚐUser(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MessageEdited",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MessageEdited_messageSeq(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_messageSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MessageSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2tidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_messageSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageEdited", field, false, false, "Seq")
+}
+
+func (ec *executionContext) _MessageEdited_message(ctx context.Context, field graphql.CollectedField, obj *chat.MessageEdited) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageEdited_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Message) graphql.Marshaler {
+			return ec.marshalNMessage2ᚖtidemarkᚋchatᚐMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageEdited_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MessageEdited",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Message(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _MessagePayload_message(ctx context.Context, field graphql.CollectedField, obj *MessagePayload) (ret graphql.Marshaler) {
@@ -5472,6 +7616,52 @@ func (ec *executionContext) fieldContext_MessageRecalled_message(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _MessageRef_conversationId(ctx context.Context, field graphql.CollectedField, obj *MessageRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageRef_conversationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConversationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ConversationID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐConversationID(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageRef_conversationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageRef", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MessageRef_seq(ctx context.Context, field graphql.CollectedField, obj *MessageRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MessageRef_seq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Seq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2tidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MessageRef_seq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MessageRef", field, false, false, "Seq")
+}
+
 func (ec *executionContext) _Mutation_markRead(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5510,6 +7700,94 @@ func (ec *executionContext) fieldContext_Mutation_markRead(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_markRead_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_markUnread(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_markUnread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().MarkUnread(ctx, fc.Args["input"].(MarkUnreadInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReadPayload) graphql.Marshaler {
+			return ec.marshalNReadPayload2ᚖtidemarkᚋgraphᚐReadPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_markUnread(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReadPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_markUnread_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_markAllRead(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_markAllRead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().MarkAllRead(ctx, fc.Args["input"].(MarkAllReadInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MarkAllReadPayload) graphql.Marshaler {
+			return ec.marshalNMarkAllReadPayload2ᚖtidemarkᚋgraphᚐMarkAllReadPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_markAllRead(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MarkAllReadPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_markAllRead_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -5648,6 +7926,50 @@ func (ec *executionContext) fieldContext_Mutation_sendMessage(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_editMessage(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_editMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EditMessage(ctx, fc.Args["input"].(EditMessageInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MessagePayload) graphql.Marshaler {
+			return ec.marshalNMessagePayload2ᚖtidemarkᚋgraphᚐMessagePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_editMessage(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MessagePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_editMessage_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_recallMessage(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5730,6 +8052,94 @@ func (ec *executionContext) fieldContext_Mutation_leaveConversation(ctx context.
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_leaveConversation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateConversationSettings(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateConversationSettings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateConversationSettings(ctx, fc.Args["input"].(ConversationSettingsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ConversationPayload) graphql.Marshaler {
+			return ec.marshalNConversationPayload2ᚖtidemarkᚋgraphᚐConversationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateConversationSettings(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConversationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateConversationSettings_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setReadSharing(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setReadSharing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetReadSharing(ctx, fc.Args["input"].(ReadSharingInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReadSharingPayload) graphql.Marshaler {
+			return ec.marshalNReadSharingPayload2ᚖtidemarkᚋgraphᚐReadSharingPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setReadSharing(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReadSharingPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setReadSharing_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -6122,6 +8532,358 @@ func (ec *executionContext) fieldContext_Mutation_removeMembers(ctx context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateConversation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateConversation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateConversation(ctx, fc.Args["input"].(UpdateConversationInput))
+		},
+		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
+			directive0 := next
+
+			directive1 := func(ctx context.Context) (any, error) {
+				if ec.Directives.Service == nil {
+					var zeroVal *ConversationRefPayload
+					return zeroVal, errors.New("directive service is not implemented")
+				}
+				return ec.Directives.Service(ctx, nil, directive0)
+			}
+
+			next = directive1
+			return next
+		},
+		func(ctx context.Context, selections ast.SelectionSet, v *ConversationRefPayload) graphql.Marshaler {
+			return ec.marshalNConversationRefPayload2ᚖtidemarkᚋgraphᚐConversationRefPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateConversation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConversationRefPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateConversation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_postNotice(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_postNotice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PostNotice(ctx, fc.Args["input"].(PostNoticeInput))
+		},
+		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
+			directive0 := next
+
+			directive1 := func(ctx context.Context) (any, error) {
+				if ec.Directives.Service == nil {
+					var zeroVal *ConversationRefPayload
+					return zeroVal, errors.New("directive service is not implemented")
+				}
+				return ec.Directives.Service(ctx, nil, directive0)
+			}
+
+			next = directive1
+			return next
+		},
+		func(ctx context.Context, selections ast.SelectionSet, v *ConversationRefPayload) graphql.Marshaler {
+			return ec.marshalNConversationRefPayload2ᚖtidemarkᚋgraphᚐConversationRefPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_postNotice(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConversationRefPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_postNotice_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_takeDownMessage(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_takeDownMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TakeDownMessage(ctx, fc.Args["input"].(TakeDownMessageInput))
+		},
+		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
+			directive0 := next
+
+			directive1 := func(ctx context.Context) (any, error) {
+				if ec.Directives.Service == nil {
+					var zeroVal *ConversationRefPayload
+					return zeroVal, errors.New("directive service is not implemented")
+				}
+				return ec.Directives.Service(ctx, nil, directive0)
+			}
+
+			next = directive1
+			return next
+		},
+		func(ctx context.Context, selections ast.SelectionSet, v *ConversationRefPayload) graphql.Marshaler {
+			return ec.marshalNConversationRefPayload2ᚖtidemarkᚋgraphᚐConversationRefPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_takeDownMessage(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConversationRefPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_takeDownMessage_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_eraseUser(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_eraseUser(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EraseUser(ctx, fc.Args["input"].(EraseUserInput))
+		},
+		func(ctx context.Context, next graphql.Resolver) graphql.Resolver {
+			directive0 := next
+
+			directive1 := func(ctx context.Context) (any, error) {
+				if ec.Directives.Service == nil {
+					var zeroVal *EraseUserPayload
+					return zeroVal, errors.New("directive service is not implemented")
+				}
+				return ec.Directives.Service(ctx, nil, directive0)
+			}
+
+			next = directive1
+			return next
+		},
+		func(ctx context.Context, selections ast.SelectionSet, v *EraseUserPayload) graphql.Marshaler {
+			return ec.marshalNEraseUserPayload2ᚖtidemarkᚋgraphᚐEraseUserPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_eraseUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EraseUserPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_eraseUser_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notice_conversationId(ctx context.Context, field graphql.CollectedField, obj *chat.Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_conversationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConversationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ConversationID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐConversationID(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_conversationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Notice_seq(ctx context.Context, field graphql.CollectedField, obj *chat.Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_seq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Seq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2tidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_seq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "Seq")
+}
+
+func (ec *executionContext) _Notice_at(ctx context.Context, field graphql.CollectedField, obj *chat.Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.DateTime) graphql.Marshaler {
+			return ec.marshalNDateTime2tidemarkᚋchatᚐDateTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Notice_actor(ctx context.Context, field graphql.CollectedField, obj *chat.Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖtidemarkᚋchatᚐUser(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Notice",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notice_text(ctx context.Context, field graphql.CollectedField, obj *chat.Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6394,6 +9156,50 @@ func (ec *executionContext) fieldContext_Query_badge(_ context.Context, field gr
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Badge(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_changes(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Changes(ctx, fc.Args["since"].(string), fc.Args["first"].(*int32))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ChangePage) graphql.Marshaler {
+			return ec.marshalOChangePage2ᚖtidemarkᚋgraphᚐChangePage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_changes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangePage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_changes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -6888,6 +9694,585 @@ func (ec *executionContext) fieldContext_ReadPayload_badge(_ context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _ReadSharingPayload_share(ctx context.Context, field graphql.CollectedField, obj *ReadSharingPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReadSharingPayload_share(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Share, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReadSharingPayload_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReadSharingPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Reader_user(ctx context.Context, field graphql.CollectedField, obj *chat.Reader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reader_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖtidemarkᚋchatᚐUser(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reader_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Reader",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Reader_lastReadAt(ctx context.Context, field graphql.CollectedField, obj *chat.Reader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reader_lastReadAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastReadAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.DateTime) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtidemarkᚋchatᚐDateTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Reader_lastReadAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Reader", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Reader_member(ctx context.Context, field graphql.CollectedField, obj *chat.Reader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reader_member(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Member, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reader_member(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Reader", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _ReaderConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ReaderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReaderConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ReaderEdge) graphql.Marshaler {
+			return ec.marshalNReaderEdge2ᚕᚖtidemarkᚋgraphᚐReaderEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReaderConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReaderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReaderEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReaderConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ReaderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReaderConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*chat.Reader) graphql.Marshaler {
+			return ec.marshalNReader2ᚕᚖtidemarkᚋchatᚐReaderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReaderConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReaderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Reader(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReaderConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ReaderConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReaderConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖtidemarkᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReaderConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReaderConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReaderEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ReaderEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReaderEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReaderEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReaderEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReaderEdge_node(ctx context.Context, field graphql.CollectedField, obj *ReaderEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReaderEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Reader) graphql.Marshaler {
+			return ec.marshalNReader2ᚖtidemarkᚋchatᚐReader(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReaderEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReaderEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Reader(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Receipt_audience(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_audience(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Audience, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_audience(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Receipt", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Receipt_readCount(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_readCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_readCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Receipt", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Receipt_deliveredCount(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_deliveredCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Receipt().DeliveredCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_deliveredCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Receipt", field, true, true, "Int")
+}
+
+func (ec *executionContext) _Receipt_allRead(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_allRead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AllRead(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_allRead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Receipt", field, true, false, "Boolean")
+}
+
+func (ec *executionContext) _Receipt_detail(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_detail(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Detail, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ReceiptDetail) graphql.Marshaler {
+			return ec.marshalNReceiptDetail2tidemarkᚋchatᚐReceiptDetail(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_detail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Receipt", field, false, false, "ReceiptDetail")
+}
+
+func (ec *executionContext) _Receipt_readers(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_readers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Receipt().Readers(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReaderConnection) graphql.Marshaler {
+			return ec.marshalOReaderConnection2ᚖtidemarkᚋgraphᚐReaderConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_readers(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Receipt",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReaderConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Receipt_readers_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Receipt_pending(ctx context.Context, field graphql.CollectedField, obj *chat.Receipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Receipt_pending(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Receipt().Pending(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReaderConnection) graphql.Marshaler {
+			return ec.marshalOReaderConnection2ᚖtidemarkᚋgraphᚐReaderConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Receipt_pending(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Receipt",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReaderConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Receipt_pending_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReceiptsChanged_reason(ctx context.Context, field graphql.CollectedField, obj *ReceiptsChanged) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiptsChanged_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v ReceiptsReason) graphql.Marshaler {
+			return ec.marshalNReceiptsReason2tidemarkᚋgraphᚐReceiptsReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiptsChanged_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiptsChanged", field, false, false, "ReceiptsReason")
+}
+
+func (ec *executionContext) _ReceiptsChanged_conversationId(ctx context.Context, field graphql.CollectedField, obj *ReceiptsChanged) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiptsChanged_conversationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConversationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v chat.ConversationID) graphql.Marshaler {
+			return ec.marshalNID2tidemarkᚋchatᚐConversationID(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiptsChanged_conversationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiptsChanged", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReceiptsChanged_user(ctx context.Context, field graphql.CollectedField, obj *ReceiptsChanged) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiptsChanged_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖtidemarkᚋchatᚐUser(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiptsChanged_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReceiptsChanged",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReceiptsChanged_read(ctx context.Context, field graphql.CollectedField, obj *ReceiptsChanged) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiptsChanged_read(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Read, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Seq) graphql.Marshaler {
+			return ec.marshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiptsChanged_read(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiptsChanged", field, false, false, "Seq")
+}
+
+func (ec *executionContext) _ReceiptsChanged_delivered(ctx context.Context, field graphql.CollectedField, obj *ReceiptsChanged) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiptsChanged_delivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *chat.Seq) graphql.Marshaler {
+			return ec.marshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiptsChanged_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiptsChanged", field, false, false, "Seq")
+}
+
 func (ec *executionContext) _RegisterInstallPayload_device(ctx context.Context, field graphql.CollectedField, obj *RegisterInstallPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7026,6 +10411,50 @@ func (ec *executionContext) fieldContext_Subscription_inboxChanged(_ context.Con
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InboxChanged(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_receiptsChanged(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_receiptsChanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().ReceiptsChanged(ctx, fc.Args["conversationId"].(chat.ID))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReceiptsChanged) graphql.Marshaler {
+			return ec.marshalNReceiptsChanged2ᚖtidemarkᚋgraphᚐReceiptsChanged(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_receiptsChanged(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReceiptsChanged(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_receiptsChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -7202,6 +10631,29 @@ func (ec *executionContext) fieldContext_Viewer_badge(_ context.Context, field g
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Viewer_sharesReads(ctx context.Context, field graphql.CollectedField, obj *Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_sharesReads(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Viewer().SharesReads(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_sharesReads(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Viewer", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -8397,11 +11849,14 @@ func (ec *executionContext) unmarshalInputConversationFilter(ctx context.Context
 		asMap[k] = v
 	}
 
+	if _, present := asMap["archived"]; !present {
+		asMap["archived"] = false
+	}
 	if _, present := asMap["active"]; !present {
 		asMap["active"] = true
 	}
 
-	fieldsInOrder := [...]string{"unread", "active"}
+	fieldsInOrder := [...]string{"unread", "mentioned", "archived", "active"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8415,6 +11870,20 @@ func (ec *executionContext) unmarshalInputConversationFilter(ctx context.Context
 				return it, err
 			}
 			it.Unread = data
+		case "mentioned":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mentioned"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mentioned = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
 		case "active":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("active"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -8439,6 +11908,69 @@ func UnmarshalConversationFilter(ctx context.Context, raw any) (ConversationFilt
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputConversationSettingsInput(ctx context.Context, obj any) (ConversationSettingsInput, error) {
+	var it ConversationSettingsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "pinned", "muted", "archived"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "pinned":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pinned"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Pinned = data
+		case "muted":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("muted"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Muted = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalConversationSettingsInput unmarshals raw into the ConversationSettingsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalConversationSettingsInput(ctx context.Context, raw any) (ConversationSettingsInput, error) {
+	var out ConversationSettingsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ConversationSettingsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateConversationInput(ctx context.Context, obj any) (CreateConversationInput, error) {
 	var it CreateConversationInput
 	if obj == nil {
@@ -8450,7 +11982,11 @@ func (ec *executionContext) unmarshalInputCreateConversationInput(ctx context.Co
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "kind", "title", "memberIds"}
+	if _, present := asMap["receiptPolicy"]; !present {
+		asMap["receiptPolicy"] = "SENDER"
+	}
+
+	fieldsInOrder := [...]string{"id", "kind", "title", "memberIds", "receiptPolicy"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8485,6 +12021,13 @@ func (ec *executionContext) unmarshalInputCreateConversationInput(ctx context.Co
 				return it, err
 			}
 			it.MemberIds = data
+		case "receiptPolicy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receiptPolicy"))
+			data, err := ec.unmarshalOReceiptPolicy2ᚖtidemarkᚋchatᚐReceiptPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceiptPolicy = data
 		}
 	}
 	return it, nil
@@ -8607,6 +12150,118 @@ func UnmarshalCursorInput(ctx context.Context, raw any) (CursorInput, error) {
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputEditMessageInput(ctx context.Context, obj any) (EditMessageInput, error) {
+	var it EditMessageInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "seq", "body", "mentions", "mentionsAll"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "seq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seq"))
+			data, err := ec.unmarshalNSeq2tidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Seq = data
+		case "body":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("body"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Body = data
+		case "mentions":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mentions"))
+			data, err := ec.unmarshalOID2ᚕtidemarkᚋchatᚐIDᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mentions = data
+		case "mentionsAll":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mentionsAll"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MentionsAll = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEditMessageInput unmarshals raw into the EditMessageInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEditMessageInput(ctx context.Context, raw any) (EditMessageInput, error) {
+	var out EditMessageInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EditMessageInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEraseUserInput(ctx context.Context, obj any) (EraseUserInput, error) {
+	var it EraseUserInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"userId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "userId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("userId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UserID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEraseUserInput unmarshals raw into the EraseUserInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEraseUserInput(ctx context.Context, raw any) (EraseUserInput, error) {
+	var out EraseUserInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EraseUserInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLeaveConversationInput(ctx context.Context, obj any) (LeaveConversationInput, error) {
 	var it LeaveConversationInput
 	if obj == nil {
@@ -8646,6 +12301,59 @@ func (ec *executionContext) unmarshalInputLeaveConversationInput(ctx context.Con
 func UnmarshalLeaveConversationInput(ctx context.Context, raw any) (LeaveConversationInput, error) {
 	var out LeaveConversationInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "LeaveConversationInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputMarkAllReadInput(ctx context.Context, obj any) (MarkAllReadInput, error) {
+	var it MarkAllReadInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["includeMentions"]; !present {
+		asMap["includeMentions"] = false
+	}
+
+	fieldsInOrder := [...]string{"upTo", "includeMentions"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "upTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("upTo"))
+			data, err := ec.unmarshalOReadCursorInput2ᚕᚖtidemarkᚋgraphᚐReadCursorInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpTo = data
+		case "includeMentions":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("includeMentions"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IncludeMentions = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMarkAllReadInput unmarshals raw into the MarkAllReadInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMarkAllReadInput(ctx context.Context, raw any) (MarkAllReadInput, error) {
+	var out MarkAllReadInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MarkAllReadInput", raw, &out)
 	return out, err
 }
 
@@ -8705,6 +12413,118 @@ func UnmarshalMarkReadInput(ctx context.Context, raw any) (MarkReadInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputMarkUnreadInput(ctx context.Context, obj any) (MarkUnreadInput, error) {
+	var it MarkUnreadInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "seq", "expectedRead"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "seq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seq"))
+			data, err := ec.unmarshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Seq = data
+		case "expectedRead":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedRead"))
+			data, err := ec.unmarshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedRead = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMarkUnreadInput unmarshals raw into the MarkUnreadInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMarkUnreadInput(ctx context.Context, raw any) (MarkUnreadInput, error) {
+	var out MarkUnreadInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MarkUnreadInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPostNoticeInput(ctx context.Context, obj any) (PostNoticeInput, error) {
+	var it PostNoticeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "text", "noticeId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "text":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("text"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Text = data
+		case "noticeId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("noticeId"))
+			data, err := ec.unmarshalOID2ᚖtidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NoticeID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPostNoticeInput unmarshals raw into the PostNoticeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPostNoticeInput(ctx context.Context, raw any) (PostNoticeInput, error) {
+	var out PostNoticeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PostNoticeInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPutUserInput(ctx context.Context, obj any) (PutUserInput, error) {
 	var it PutUserInput
 	if obj == nil {
@@ -8751,6 +12571,104 @@ func (ec *executionContext) unmarshalInputPutUserInput(ctx context.Context, obj 
 func UnmarshalPutUserInput(ctx context.Context, raw any) (PutUserInput, error) {
 	var out PutUserInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "PutUserInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReadCursorInput(ctx context.Context, obj any) (ReadCursorInput, error) {
+	var it ReadCursorInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "seq", "revision"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "seq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seq"))
+			data, err := ec.unmarshalNSeq2tidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Seq = data
+		case "revision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("revision"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Revision = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReadCursorInput unmarshals raw into the ReadCursorInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReadCursorInput(ctx context.Context, raw any) (ReadCursorInput, error) {
+	var out ReadCursorInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReadCursorInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReadSharingInput(ctx context.Context, obj any) (ReadSharingInput, error) {
+	var it ReadSharingInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"share"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "share":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("share"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Share = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReadSharingInput unmarshals raw into the ReadSharingInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReadSharingInput(ctx context.Context, raw any) (ReadSharingInput, error) {
+	var out ReadSharingInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReadSharingInput", raw, &out)
 	return out, err
 }
 
@@ -8989,7 +12907,14 @@ func (ec *executionContext) unmarshalInputSendMessageInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"conversationId", "clientMessageId", "body"}
+	if _, present := asMap["mentions"]; !present {
+		asMap["mentions"] = []any{}
+	}
+	if _, present := asMap["mentionsAll"]; !present {
+		asMap["mentionsAll"] = false
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "clientMessageId", "body", "mentions", "mentionsAll", "readUpTo", "readRevision"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -9017,6 +12942,34 @@ func (ec *executionContext) unmarshalInputSendMessageInput(ctx context.Context, 
 				return it, err
 			}
 			it.Body = data
+		case "mentions":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mentions"))
+			data, err := ec.unmarshalOID2ᚕtidemarkᚋchatᚐIDᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mentions = data
+		case "mentionsAll":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mentionsAll"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MentionsAll = data
+		case "readUpTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("readUpTo"))
+			data, err := ec.unmarshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReadUpTo = data
+		case "readRevision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("readRevision"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReadRevision = data
 		}
 	}
 	return it, nil
@@ -9034,6 +12987,111 @@ func UnmarshalSendMessageInput(ctx context.Context, raw any) (SendMessageInput, 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputTakeDownMessageInput(ctx context.Context, obj any) (TakeDownMessageInput, error) {
+	var it TakeDownMessageInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "seq"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "seq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seq"))
+			data, err := ec.unmarshalNSeq2tidemarkᚋchatᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Seq = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTakeDownMessageInput unmarshals raw into the TakeDownMessageInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTakeDownMessageInput(ctx context.Context, raw any) (TakeDownMessageInput, error) {
+	var out TakeDownMessageInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TakeDownMessageInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputUpdateConversationInput(ctx context.Context, obj any) (UpdateConversationInput, error) {
+	var it UpdateConversationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversationId", "title", "receiptPolicy"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversationId"))
+			data, err := ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ConversationID = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = graphql.OmittableOf(data)
+		case "receiptPolicy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receiptPolicy"))
+			data, err := ec.unmarshalOReceiptPolicy2ᚖtidemarkᚋchatᚐReceiptPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceiptPolicy = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUpdateConversationInput unmarshals raw into the UpdateConversationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateConversationInput(ctx context.Context, raw any) (UpdateConversationInput, error) {
+	var out UpdateConversationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateConversationInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -9042,6 +13100,13 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case chat.Notice:
+		return ec._Notice(ctx, sel, &obj)
+	case *chat.Notice:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Notice(ctx, sel, obj)
 	case chat.MessageRecalled:
 		return ec._MessageRecalled(ctx, sel, &obj)
 	case *chat.MessageRecalled:
@@ -9049,6 +13114,13 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			return graphql.Null
 		}
 		return ec._MessageRecalled(ctx, sel, obj)
+	case chat.MessageEdited:
+		return ec._MessageEdited(ctx, sel, &obj)
+	case *chat.MessageEdited:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._MessageEdited(ctx, sel, obj)
 	case chat.Message:
 		return ec._Message(ctx, sel, &obj)
 	case *chat.Message:
@@ -9142,10 +13214,79 @@ func (ec *executionContext) _Badge(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "mentions":
+			out.Values[i] = ec._Badge_mentions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "conversations":
 			out.Values[i] = ec._Badge_conversations(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		case "mutedUnread":
+			out.Values[i] = ec._Badge_mutedUnread(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var changePageImplementors = []string{"ChangePage"}
+
+func (ec *executionContext) _ChangePage(ctx context.Context, sel ast.SelectionSet, obj *ChangePage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, changePageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChangePage")
+		case "changed":
+			out.Values[i] = ec._ChangePage_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "withdrawn":
+			out.Values[i] = ec._ChangePage_withdrawn(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "badge":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ChangePage_badge(ctx, field, obj)
+				})
+		case "hasMore":
+			out.Values[i] = ec._ChangePage_hasMore(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "syncToken":
+			out.Values[i] = ec._ChangePage_syncToken(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "resync":
+			out.Values[i] = ec._ChangePage_resync(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -9230,12 +13371,53 @@ func (ec *executionContext) _Conversation(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "unreadMentions":
+			out.Values[i] = ec._Conversation_unreadMentions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstUnreadMention":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Conversation_firstUnreadMention(ctx, field, obj)
+				})
 		case "firstUnread":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Conversation_firstUnread(ctx, field, obj)
 				})
+		case "markedUnread":
+			out.Values[i] = ec._Conversation_markedUnread(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pinned":
+			out.Values[i] = ec._Conversation_pinned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "muted":
+			out.Values[i] = ec._Conversation_muted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "archived":
+			out.Values[i] = ec._Conversation_archived(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "mode":
+			out.Values[i] = ec._Conversation_mode(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "receiptPolicy":
+			out.Values[i] = ec._Conversation_receiptPolicy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "membership":
 			out.Values[i] = ec._Conversation_membership(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -9312,6 +13494,12 @@ func (ec *executionContext) _ConversationConnection(ctx context.Context, sel ast
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ConversationConnection_badge(ctx, field, obj)
+				})
+		case "syncToken":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ConversationConnection_syncToken(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -9440,6 +13628,16 @@ func (ec *executionContext) _ConversationRef(ctx context.Context, sel ast.Select
 			}
 		case "memberCount":
 			out.Values[i] = ec._ConversationRef_memberCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "mode":
+			out.Values[i] = ec._ConversationRef_mode(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "receiptPolicy":
+			out.Values[i] = ec._ConversationRef_receiptPolicy(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9670,6 +13868,39 @@ func (ec *executionContext) _DeviceCursor(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var eraseUserPayloadImplementors = []string{"EraseUserPayload"}
+
+func (ec *executionContext) _EraseUserPayload(ctx context.Context, sel ast.SelectionSet, obj *EraseUserPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eraseUserPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EraseUserPayload")
+		case "userId":
+			out.Values[i] = ec._EraseUserPayload_userId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var eventConnectionImplementors = []string{"EventConnection"}
 
 func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.SelectionSet, obj *EventConnection) graphql.Marshaler {
@@ -9831,6 +14062,50 @@ func (ec *executionContext) _InboxChanged(ctx context.Context, sel ast.Selection
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._InboxChanged_badge(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var markAllReadPayloadImplementors = []string{"MarkAllReadPayload"}
+
+func (ec *executionContext) _MarkAllReadPayload(ctx context.Context, sel ast.SelectionSet, obj *MarkAllReadPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, markAllReadPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MarkAllReadPayload")
+		case "changed":
+			out.Values[i] = ec._MarkAllReadPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "rejected":
+			out.Values[i] = ec._MarkAllReadPayload_rejected(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "badge":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MarkAllReadPayload_badge(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -10169,35 +14444,119 @@ func (ec *executionContext) _Message(ctx context.Context, sel ast.SelectionSet, 
 		case "conversationId":
 			out.Values[i] = ec._Message_conversationId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "seq":
 			out.Values[i] = ec._Message_seq(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "at":
 			out.Values[i] = ec._Message_at(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "actor":
 			out.Values[i] = ec._Message_actor(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clientMessageId":
 			out.Values[i] = ec._Message_clientMessageId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "body":
 			out.Values[i] = ec._Message_body(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "mentions":
+			out.Values[i] = ec._Message_mentions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "mentionsAll":
+			out.Values[i] = ec._Message_mentionsAll(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "editedAt":
+			out.Values[i] = ec._Message_editedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "recalled":
 			out.Values[i] = ec._Message_recalled(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "takenDown":
+			out.Values[i] = ec._Message_takenDown(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "receipt":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Message_receipt(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var messageEditedImplementors = []string{"MessageEdited", "Event"}
+
+func (ec *executionContext) _MessageEdited(ctx context.Context, sel ast.SelectionSet, obj *chat.MessageEdited) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, messageEditedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MessageEdited")
+		case "conversationId":
+			out.Values[i] = ec._MessageEdited_conversationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "seq":
+			out.Values[i] = ec._MessageEdited_seq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._MessageEdited_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._MessageEdited_actor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "messageSeq":
+			out.Values[i] = ec._MessageEdited_messageSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._MessageEdited_message(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -10319,6 +14678,44 @@ func (ec *executionContext) _MessageRecalled(ctx context.Context, sel ast.Select
 	return out
 }
 
+var messageRefImplementors = []string{"MessageRef"}
+
+func (ec *executionContext) _MessageRef(ctx context.Context, sel ast.SelectionSet, obj *MessageRef) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, messageRefImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MessageRef")
+		case "conversationId":
+			out.Values[i] = ec._MessageRef_conversationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "seq":
+			out.Values[i] = ec._MessageRef_seq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -10345,6 +14742,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "markUnread":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_markUnread(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "markAllRead":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_markAllRead(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "ack":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_ack(ctx, field)
@@ -10366,6 +14777,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "editMessage":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_editMessage(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "recallMessage":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_recallMessage(ctx, field)
@@ -10376,6 +14794,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "leaveConversation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_leaveConversation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateConversationSettings":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateConversationSettings(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setReadSharing":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setReadSharing(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -10426,6 +14858,87 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_removeMembers(ctx, field)
 			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateConversation":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateConversation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "postNotice":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_postNotice(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "takeDownMessage":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_takeDownMessage(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "eraseUser":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_eraseUser(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var noticeImplementors = []string{"Notice", "Event"}
+
+func (ec *executionContext) _Notice(ctx context.Context, sel ast.SelectionSet, obj *chat.Notice) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, noticeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Notice")
+		case "conversationId":
+			out.Values[i] = ec._Notice_conversationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "seq":
+			out.Values[i] = ec._Notice_seq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._Notice_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._Notice_actor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._Notice_text(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -10569,6 +15082,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_badge(ctx, field)
+				})
+		case "changes":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_changes(ctx, field)
 				})
 		case "userBadge":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -10723,6 +15242,282 @@ func (ec *executionContext) _ReadPayload(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var readSharingPayloadImplementors = []string{"ReadSharingPayload"}
+
+func (ec *executionContext) _ReadSharingPayload(ctx context.Context, sel ast.SelectionSet, obj *ReadSharingPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, readSharingPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReadSharingPayload")
+		case "share":
+			out.Values[i] = ec._ReadSharingPayload_share(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var readerImplementors = []string{"Reader"}
+
+func (ec *executionContext) _Reader(ctx context.Context, sel ast.SelectionSet, obj *chat.Reader) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, readerImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Reader")
+		case "user":
+			out.Values[i] = ec._Reader_user(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastReadAt":
+			out.Values[i] = ec._Reader_lastReadAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "member":
+			out.Values[i] = ec._Reader_member(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var readerConnectionImplementors = []string{"ReaderConnection"}
+
+func (ec *executionContext) _ReaderConnection(ctx context.Context, sel ast.SelectionSet, obj *ReaderConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, readerConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReaderConnection")
+		case "edges":
+			out.Values[i] = ec._ReaderConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ReaderConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ReaderConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var readerEdgeImplementors = []string{"ReaderEdge"}
+
+func (ec *executionContext) _ReaderEdge(ctx context.Context, sel ast.SelectionSet, obj *ReaderEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, readerEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReaderEdge")
+		case "cursor":
+			out.Values[i] = ec._ReaderEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ReaderEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var receiptImplementors = []string{"Receipt"}
+
+func (ec *executionContext) _Receipt(ctx context.Context, sel ast.SelectionSet, obj *chat.Receipt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receiptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Receipt")
+		case "audience":
+			out.Values[i] = ec._Receipt_audience(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "readCount":
+			out.Values[i] = ec._Receipt_readCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deliveredCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Receipt_deliveredCount(ctx, field, obj)
+				})
+		case "allRead":
+			out.Values[i] = ec._Receipt_allRead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "detail":
+			out.Values[i] = ec._Receipt_detail(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "readers":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Receipt_readers(ctx, field, obj)
+				})
+		case "pending":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Receipt_pending(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var receiptsChangedImplementors = []string{"ReceiptsChanged"}
+
+func (ec *executionContext) _ReceiptsChanged(ctx context.Context, sel ast.SelectionSet, obj *ReceiptsChanged) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receiptsChangedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReceiptsChanged")
+		case "reason":
+			out.Values[i] = ec._ReceiptsChanged_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "conversationId":
+			out.Values[i] = ec._ReceiptsChanged_conversationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "user":
+			out.Values[i] = ec._ReceiptsChanged_user(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "read":
+			out.Values[i] = ec._ReceiptsChanged_read(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "delivered":
+			out.Values[i] = ec._ReceiptsChanged_delivered(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var registerInstallPayloadImplementors = []string{"RegisterInstallPayload"}
 
 func (ec *executionContext) _RegisterInstallPayload(ctx context.Context, sel ast.SelectionSet, obj *RegisterInstallPayload) graphql.Marshaler {
@@ -10811,6 +15606,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_readChanged(ctx, fields[0])
 	case "inboxChanged":
 		return ec._Subscription_inboxChanged(ctx, fields[0])
+	case "receiptsChanged":
+		return ec._Subscription_receiptsChanged(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -10888,6 +15685,12 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Viewer_badge(ctx, field, obj)
+				})
+		case "sharesReads":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Viewer_sharesReads(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -11395,6 +16198,11 @@ func (ec *executionContext) marshalNConversationRefPayload2ᚖtidemarkᚋgraph�
 	return ec._ConversationRefPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNConversationSettingsInput2tidemarkᚋgraphᚐConversationSettingsInput(ctx context.Context, v any) (ConversationSettingsInput, error) {
+	res, err := ec.unmarshalInputConversationSettingsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNCreateConversationInput2tidemarkᚋgraphᚐCreateConversationInput(ctx context.Context, v any) (CreateConversationInput, error) {
 	res, err := ec.unmarshalInputCreateConversationInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -11514,6 +16322,24 @@ func (ec *executionContext) marshalNDeviceCursor2ᚖtidemarkᚋgraphᚐDeviceCur
 	return ec._DeviceCursor(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNEditMessageInput2tidemarkᚋgraphᚐEditMessageInput(ctx context.Context, v any) (EditMessageInput, error) {
+	res, err := ec.unmarshalInputEditMessageInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNEraseUserInput2tidemarkᚋgraphᚐEraseUserInput(ctx context.Context, v any) (EraseUserInput, error) {
+	res, err := ec.unmarshalInputEraseUserInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEraseUserPayload2ᚖtidemarkᚋgraphᚐEraseUserPayload(ctx context.Context, sel ast.SelectionSet, v *EraseUserPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EraseUserPayload!")
+		return graphql.Null
+	}
+	return ec._EraseUserPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNEvent2tidemarkᚋchatᚐEvent(ctx context.Context, sel ast.SelectionSet, v chat.Event) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Event!")
@@ -11576,6 +16402,21 @@ func (ec *executionContext) marshalNEventPageInfo2ᚖtidemarkᚋgraphᚐEventPag
 		return graphql.Null
 	}
 	return ec._EventPageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFanoutMode2tidemarkᚋchatᚐFanoutMode(ctx context.Context, v any) (chat.FanoutMode, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := chat.FanoutMode(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFanoutMode2tidemarkᚋchatᚐFanoutMode(ctx context.Context, sel ast.SelectionSet, v chat.FanoutMode) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "FanoutMode!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNID2tidemarkᚋchatᚐConversationID(ctx context.Context, v any) (chat.ConversationID, error) {
@@ -11714,8 +16555,26 @@ func (ec *executionContext) unmarshalNLeaveConversationInput2tidemarkᚋgraphᚐ
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNMarkAllReadInput2tidemarkᚋgraphᚐMarkAllReadInput(ctx context.Context, v any) (MarkAllReadInput, error) {
+	res, err := ec.unmarshalInputMarkAllReadInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMarkAllReadPayload2ᚖtidemarkᚋgraphᚐMarkAllReadPayload(ctx context.Context, sel ast.SelectionSet, v *MarkAllReadPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MarkAllReadPayload!")
+		return graphql.Null
+	}
+	return ec._MarkAllReadPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNMarkReadInput2tidemarkᚋgraphᚐMarkReadInput(ctx context.Context, v any) (MarkReadInput, error) {
 	res, err := ec.unmarshalInputMarkReadInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNMarkUnreadInput2tidemarkᚋgraphᚐMarkUnreadInput(ctx context.Context, v any) (MarkUnreadInput, error) {
+	res, err := ec.unmarshalInputMarkUnreadInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -11823,12 +16682,41 @@ func (ec *executionContext) marshalNMessagePayload2ᚖtidemarkᚋgraphᚐMessage
 	return ec._MessagePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNMessageRef2ᚕᚖtidemarkᚋgraphᚐMessageRefᚄ(ctx context.Context, sel ast.SelectionSet, v []*MessageRef) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 64, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMessageRef2ᚖtidemarkᚋgraphᚐMessageRef(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMessageRef2ᚖtidemarkᚋgraphᚐMessageRef(ctx context.Context, sel ast.SelectionSet, v *MessageRef) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MessageRef!")
+		return graphql.Null
+	}
+	return ec._MessageRef(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNPageInfo2ᚖtidemarkᚋgraphᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "PageInfo!")
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNPostNoticeInput2tidemarkᚋgraphᚐPostNoticeInput(ctx context.Context, v any) (PostNoticeInput, error) {
+	res, err := ec.unmarshalInputPostNoticeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNPutUserInput2tidemarkᚋgraphᚐPutUserInput(ctx context.Context, v any) (PutUserInput, error) {
@@ -11852,6 +16740,11 @@ func (ec *executionContext) marshalNReadChanged2ᚖtidemarkᚋgraphᚐReadChange
 	return ec._ReadChanged(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNReadCursorInput2ᚖtidemarkᚋgraphᚐReadCursorInput(ctx context.Context, v any) (*ReadCursorInput, error) {
+	res, err := ec.unmarshalInputReadCursorInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNReadPayload2ᚖtidemarkᚋgraphᚐReadPayload(ctx context.Context, sel ast.SelectionSet, v *ReadPayload) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "ReadPayload!")
@@ -11870,9 +16763,118 @@ func (ec *executionContext) marshalNReadReason2tidemarkᚋgraphᚐReadReason(ctx
 	return v
 }
 
+func (ec *executionContext) unmarshalNReadSharingInput2tidemarkᚋgraphᚐReadSharingInput(ctx context.Context, v any) (ReadSharingInput, error) {
+	res, err := ec.unmarshalInputReadSharingInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReadSharingPayload2ᚖtidemarkᚋgraphᚐReadSharingPayload(ctx context.Context, sel ast.SelectionSet, v *ReadSharingPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReadSharingPayload!")
+		return graphql.Null
+	}
+	return ec._ReadSharingPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReader2ᚕᚖtidemarkᚋchatᚐReaderᚄ(ctx context.Context, sel ast.SelectionSet, v []*chat.Reader) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 64, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReader2ᚖtidemarkᚋchatᚐReader(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReader2ᚖtidemarkᚋchatᚐReader(ctx context.Context, sel ast.SelectionSet, v *chat.Reader) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Reader!")
+		return graphql.Null
+	}
+	return ec._Reader(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReaderEdge2ᚕᚖtidemarkᚋgraphᚐReaderEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReaderEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 64, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReaderEdge2ᚖtidemarkᚋgraphᚐReaderEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReaderEdge2ᚖtidemarkᚋgraphᚐReaderEdge(ctx context.Context, sel ast.SelectionSet, v *ReaderEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReaderEdge!")
+		return graphql.Null
+	}
+	return ec._ReaderEdge(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRecallMessageInput2tidemarkᚋgraphᚐRecallMessageInput(ctx context.Context, v any) (RecallMessageInput, error) {
 	res, err := ec.unmarshalInputRecallMessageInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNReceiptDetail2tidemarkᚋchatᚐReceiptDetail(ctx context.Context, v any) (chat.ReceiptDetail, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := chat.ReceiptDetail(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReceiptDetail2tidemarkᚋchatᚐReceiptDetail(ctx context.Context, sel ast.SelectionSet, v chat.ReceiptDetail) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReceiptDetail!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNReceiptPolicy2tidemarkᚋchatᚐReceiptPolicy(ctx context.Context, v any) (chat.ReceiptPolicy, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := chat.ReceiptPolicy(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReceiptPolicy2tidemarkᚋchatᚐReceiptPolicy(ctx context.Context, sel ast.SelectionSet, v chat.ReceiptPolicy) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReceiptPolicy!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNReceiptsChanged2ᚖtidemarkᚋgraphᚐReceiptsChanged(ctx context.Context, sel ast.SelectionSet, v *ReceiptsChanged) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReceiptsChanged!")
+		return graphql.Null
+	}
+	return ec._ReceiptsChanged(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReceiptsReason2tidemarkᚋgraphᚐReceiptsReason(ctx context.Context, v any) (ReceiptsReason, error) {
+	var res ReceiptsReason
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReceiptsReason2tidemarkᚋgraphᚐReceiptsReason(ctx context.Context, sel ast.SelectionSet, v ReceiptsReason) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNRegisterInstallInput2tidemarkᚋgraphᚐRegisterInstallInput(ctx context.Context, v any) (RegisterInstallInput, error) {
@@ -11938,6 +16940,32 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 		graphql.AddInvalidNullFromMarshaler(ctx, "String!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNTakeDownMessageInput2tidemarkᚋgraphᚐTakeDownMessageInput(ctx context.Context, v any) (TakeDownMessageInput, error) {
+	res, err := ec.unmarshalInputTakeDownMessageInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNUpdateConversationInput2tidemarkᚋgraphᚐUpdateConversationInput(ctx context.Context, v any) (UpdateConversationInput, error) {
+	res, err := ec.unmarshalInputUpdateConversationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUser2ᚕᚖtidemarkᚋchatᚐUserᚄ(ctx context.Context, sel ast.SelectionSet, v []*chat.User) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 64, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUser2ᚖtidemarkᚋchatᚐUser(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNUser2ᚖtidemarkᚋchatᚐUser(ctx context.Context, sel ast.SelectionSet, v *chat.User) graphql.Marshaler {
@@ -12145,6 +17173,13 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOChangePage2ᚖtidemarkᚋgraphᚐChangePage(ctx context.Context, sel ast.SelectionSet, v *ChangePage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ChangePage(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOConversation2ᚖtidemarkᚋchatᚐConversation(ctx context.Context, sel ast.SelectionSet, v *chat.Conversation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -12172,6 +17207,22 @@ func (ec *executionContext) marshalOConversationRef2ᚖtidemarkᚋchatᚐConvers
 		return graphql.Null
 	}
 	return ec._ConversationRef(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalODateTime2ᚖtidemarkᚋchatᚐDateTime(ctx context.Context, v any) (*chat.DateTime, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(chat.DateTime)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODateTime2ᚖtidemarkᚋchatᚐDateTime(ctx context.Context, sel ast.SelectionSet, v *chat.DateTime) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) marshalODevice2ᚕᚖtidemarkᚋchatᚐDeviceᚄ(ctx context.Context, sel ast.SelectionSet, v []*chat.Device) graphql.Marshaler {
@@ -12210,6 +17261,41 @@ func (ec *executionContext) marshalOHistoryOnJoin2ᚖtidemarkᚋchatᚐHistoryOn
 	_ = ctx
 	res := graphql.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOID2ᚕtidemarkᚋchatᚐIDᚄ(ctx context.Context, v any) ([]chat.ID, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]chat.ID, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2tidemarkᚋchatᚐID(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕtidemarkᚋchatᚐIDᚄ(ctx context.Context, sel ast.SelectionSet, v []chat.ID) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2tidemarkᚋchatᚐID(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOID2ᚖtidemarkᚋchatᚐConversationID(ctx context.Context, v any) (*chat.ConversationID, error) {
@@ -12283,6 +17369,56 @@ func (ec *executionContext) marshalOMessage2ᚖtidemarkᚋchatᚐMessage(ctx con
 		return graphql.Null
 	}
 	return ec._Message(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOReadCursorInput2ᚕᚖtidemarkᚋgraphᚐReadCursorInputᚄ(ctx context.Context, v any) ([]*ReadCursorInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*ReadCursorInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNReadCursorInput2ᚖtidemarkᚋgraphᚐReadCursorInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOReaderConnection2ᚖtidemarkᚋgraphᚐReaderConnection(ctx context.Context, sel ast.SelectionSet, v *ReaderConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReaderConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReceipt2ᚖtidemarkᚋchatᚐReceipt(ctx context.Context, sel ast.SelectionSet, v *chat.Receipt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Receipt(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOReceiptPolicy2ᚖtidemarkᚋchatᚐReceiptPolicy(ctx context.Context, v any) (*chat.ReceiptPolicy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := chat.ReceiptPolicy(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOReceiptPolicy2ᚖtidemarkᚋchatᚐReceiptPolicy(ctx context.Context, sel ast.SelectionSet, v *chat.ReceiptPolicy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) unmarshalOSeq2ᚖtidemarkᚋchatᚐSeq(ctx context.Context, v any) (*chat.Seq, error) {

@@ -12,11 +12,13 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
+// See Mutation.ack.
 type AckInput struct {
 	InstallEpoch int32          `json:"installEpoch"`
 	Cursors      []*CursorInput `json:"cursors"`
 }
 
+// What ack did.
 type AckPayload struct {
 	// The merged cursors, in the order asked.
 	Cursors []*DeviceCursor `json:"cursors"`
@@ -24,48 +26,85 @@ type AckPayload struct {
 	Rejected []*CursorRejection `json:"rejected"`
 }
 
+// See Mutation.addMembers.
 type AddMembersInput struct {
 	ConversationID chat.ID             `json:"conversationId"`
 	UserIds        []chat.ID           `json:"userIds"`
 	History        *chat.HistoryOnJoin `json:"history,omitempty"`
 }
 
+// A page of what changed since a syncToken.
+type ChangePage struct {
+	// By id; each as it is now.
+	Changed []*chat.Conversation `json:"changed"`
+	// Messages taken down or erased since: they leave no event, so that a copy must drop them by this list.
+	Withdrawn []*MessageRef `json:"withdrawn"`
+	Badge     *chat.Badge   `json:"badge"`
+	// true: ask again with this syncToken before anything else.
+	HasMore   bool   `json:"hasMore"`
+	SyncToken string `json:"syncToken"`
+	// true: the token is of another device or install, from before a restore or failover, or too far back; drop local state and query conversations again.
+	Resync bool `json:"resync"`
+}
+
+// A page of the viewer's conversations.
 type ConversationConnection struct {
 	Edges    []*ConversationEdge  `json:"edges"`
 	Nodes    []*chat.Conversation `json:"nodes"`
 	PageInfo *PageInfo            `json:"pageInfo"`
 	Badge    *chat.Badge          `json:"badge"`
+	// Pass to Query.changes later. Of several pages keep the token of the first.
+	SyncToken string `json:"syncToken"`
 }
 
+// A conversation in its list.
 type ConversationEdge struct {
 	Cursor string             `json:"cursor"`
 	Node   *chat.Conversation `json:"node"`
 }
 
+// Which conversations to list. A field that is null or left out does not filter, except archived and active, which then have their defaults.
 type ConversationFilter struct {
-	// true lists those with anything unread, false those without; omitted: both.
+	// true lists those that ask for attention, as Badge.conversations counts them; false those that do not.
 	Unread *bool `json:"unread,omitempty"`
+	// true lists those with unread mentions, false those without.
+	Mentioned *bool `json:"mentioned,omitempty"`
+	// true lists archived ones, false the others.
+	Archived *bool `json:"archived,omitempty"`
 	// false lists conversations that the viewer has left.
 	Active *bool `json:"active,omitempty"`
 }
 
+// The conversation and the badge after the call.
 type ConversationPayload struct {
 	Conversation *chat.Conversation `json:"conversation"`
 	Badge        *chat.Badge        `json:"badge"`
 }
 
+// The conversation after the call.
 type ConversationRefPayload struct {
 	Conversation *chat.ConversationRef `json:"conversation"`
 }
 
-type CreateConversationInput struct {
-	// Omitted: the server makes one.
-	ID        *chat.ID              `json:"id,omitempty"`
-	Kind      chat.ConversationKind `json:"kind"`
-	Title     *string               `json:"title,omitempty"`
-	MemberIds []chat.ID             `json:"memberIds"`
+// See Mutation.updateConversationSettings. What is left out stays as it is.
+type ConversationSettingsInput struct {
+	ConversationID chat.ID `json:"conversationId"`
+	Pinned         *bool   `json:"pinned,omitempty"`
+	Muted          *bool   `json:"muted,omitempty"`
+	Archived       *bool   `json:"archived,omitempty"`
 }
 
+// See Mutation.createConversation.
+type CreateConversationInput struct {
+	// Omitted: the server makes one.
+	ID            *chat.ID              `json:"id,omitempty"`
+	Kind          chat.ConversationKind `json:"kind"`
+	Title         *string               `json:"title,omitempty"`
+	MemberIds     []chat.ID             `json:"memberIds"`
+	ReceiptPolicy *chat.ReceiptPolicy   `json:"receiptPolicy,omitempty"`
+}
+
+// See Mutation.createDevice.
 type CreateDeviceInput struct {
 	UserID chat.ID `json:"userId"`
 	// Omitted: the server makes one.
@@ -73,16 +112,19 @@ type CreateDeviceInput struct {
 	Name *string  `json:"name,omitempty"`
 }
 
+// The device and its token, which is shown only now.
 type CreateDevicePayload struct {
 	Device *chat.Device `json:"device"`
 	Token  string       `json:"token"`
 }
 
+// How far a device has received one conversation.
 type CursorInput struct {
 	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 }
 
+// A position that was refused, and why: code is one of the error codes.
 type CursorRejection struct {
 	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
@@ -90,11 +132,34 @@ type CursorRejection struct {
 	Message        string   `json:"message"`
 }
 
+// How far this device has received one conversation.
 type DeviceCursor struct {
 	ConversationID chat.ConversationID `json:"conversationId"`
 	Delivered      chat.Seq            `json:"delivered"`
 }
 
+// See Mutation.editMessage.
+type EditMessageInput struct {
+	ConversationID chat.ID  `json:"conversationId"`
+	Seq            chat.Seq `json:"seq"`
+	Body           string   `json:"body"`
+	// Omitted: unchanged.
+	Mentions []chat.ID `json:"mentions,omitempty"`
+	// Omitted: unchanged.
+	MentionsAll *bool `json:"mentionsAll,omitempty"`
+}
+
+// See Mutation.eraseUser.
+type EraseUserInput struct {
+	UserID chat.ID `json:"userId"`
+}
+
+// Who was erased.
+type EraseUserPayload struct {
+	UserID chat.UserID `json:"userId"`
+}
+
+// A page of events, ascending.
 type EventConnection struct {
 	Edges    []*EventEdge   `json:"edges"`
 	Nodes    []chat.Event   `json:"nodes"`
@@ -107,6 +172,7 @@ type EventEdge struct {
 	Node   chat.Event `json:"node"`
 }
 
+// What lies around a page of events.
 type EventPageInfo struct {
 	HasNextPage     bool      `json:"hasNextPage"`
 	HasPreviousPage bool      `json:"hasPreviousPage"`
@@ -114,28 +180,56 @@ type EventPageInfo struct {
 	EndCursor       *chat.Seq `json:"endCursor,omitempty"`
 }
 
+// Something in the viewer's list changed.
 type InboxChanged struct {
 	// All that happened in this conversation since the last hint about it.
 	Reasons []InboxReason `json:"reasons"`
 	// null with RESYNC.
 	ConversationID *chat.ConversationID `json:"conversationId,omitempty"`
-	// null with RESYNC.
-	Conversation *chat.Conversation `json:"conversation,omitempty"`
+	Conversation   *chat.Conversation   `json:"conversation,omitempty"`
 	// null: not evaluated for this hint; a later one or a query brings it.
 	Badge *chat.Badge `json:"badge,omitempty"`
 }
 
+// See Mutation.leaveConversation.
 type LeaveConversationInput struct {
 	ConversationID chat.ID `json:"conversationId"`
 }
 
+// See Mutation.markAllRead.
+type MarkAllReadInput struct {
+	// What the client had on screen: marks these conversations up to these seqs, so that nothing newer is swallowed. Omitted: every conversation up to its head as of now.
+	UpTo            []*ReadCursorInput `json:"upTo,omitempty"`
+	IncludeMentions *bool              `json:"includeMentions,omitempty"`
+}
+
+// What markAllRead did.
+type MarkAllReadPayload struct {
+	// In how many conversations anything moved.
+	Changed int32 `json:"changed"`
+	// Entries of upTo that were refused; the others count all the same.
+	Rejected []*CursorRejection `json:"rejected"`
+	Badge    *chat.Badge        `json:"badge"`
+}
+
+// See Mutation.markRead.
 type MarkReadInput struct {
 	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
-	// The readRevision that the client knows. A report that carries an older one than the position's is answered with the truth and ignored. Omitted: plain maximum.
+	// The readRevision that the client knows. A report older than a markUnread is then answered with the truth instead of undoing it. Omitted: plain maximum.
 	Revision *int32 `json:"revision,omitempty"`
 }
 
+// See Mutation.markUnread.
+type MarkUnreadInput struct {
+	ConversationID chat.ID `json:"conversationId"`
+	// The first message that shall be unread again; at or beyond the read position + 1 nothing moves. Omitted: only the reminder flag is set. Either way readRevision goes up.
+	Seq *chat.Seq `json:"seq,omitempty"`
+	// The read position that the client sees; if it is no longer true the call fails with READ_CHANGED and changes nothing. Required with seq.
+	ExpectedRead *chat.Seq `json:"expectedRead,omitempty"`
+}
+
+// A page of members, by id.
 type MemberConnection struct {
 	Edges      []*MemberEdge  `json:"edges"`
 	Nodes      []*chat.Member `json:"nodes"`
@@ -143,11 +237,13 @@ type MemberConnection struct {
 	TotalCount int32          `json:"totalCount"`
 }
 
+// A member in their list.
 type MemberEdge struct {
 	Cursor string       `json:"cursor"`
 	Node   *chat.Member `json:"node"`
 }
 
+// The message and its conversation after the call.
 type MessagePayload struct {
 	Message      *chat.Message      `json:"message"`
 	Conversation *chat.Conversation `json:"conversation"`
@@ -155,6 +251,13 @@ type MessagePayload struct {
 	Duplicate bool `json:"duplicate"`
 }
 
+// Which message.
+type MessageRef struct {
+	ConversationID chat.ConversationID `json:"conversationId"`
+	Seq            chat.Seq            `json:"seq"`
+}
+
+// What lies around a page.
 type PageInfo struct {
 	HasNextPage     bool    `json:"hasNextPage"`
 	HasPreviousPage bool    `json:"hasPreviousPage"`
@@ -162,101 +265,193 @@ type PageInfo struct {
 	EndCursor       *string `json:"endCursor,omitempty"`
 }
 
+// See Mutation.postNotice.
+type PostNoticeInput struct {
+	ConversationID chat.ID `json:"conversationId"`
+	Text           string  `json:"text"`
+	// Repeating it appends nothing.
+	NoticeID *chat.ID `json:"noticeId,omitempty"`
+}
+
+// See Mutation.putUser. A name that is left out stays as it is, null clears it.
 type PutUserInput struct {
 	ID   chat.ID                    `json:"id"`
 	Name graphql.Omittable[*string] `json:"name,omitempty"`
 }
 
+// The user after the call.
 type PutUserPayload struct {
 	User *chat.User `json:"user"`
 }
 
+// The viewer's own read state changed in another session.
 type ReadChanged struct {
 	Reason ReadReason `json:"reason"`
-	// null with RESYNC: look at everything.
+	// null with ALL_READ and RESYNC: look at everything.
 	ConversationID *chat.ConversationID `json:"conversationId,omitempty"`
-	// The position after the newest of the merged moves; null with RESYNC, and where the server could not learn it.
+	// The position after the newest of the merged moves; null with ALL_READ and RESYNC, and where the server could not learn it.
 	Read     *chat.Seq `json:"read,omitempty"`
 	Revision *int32    `json:"revision,omitempty"`
 	// The device that caused it, if it was one.
 	OriginDeviceID *chat.DeviceID `json:"originDeviceId,omitempty"`
-	// null with RESYNC.
+	// null with ALL_READ and RESYNC.
 	Conversation *chat.Conversation `json:"conversation,omitempty"`
 	// null: not evaluated for this hint; a later one or a query brings it.
 	Badge *chat.Badge `json:"badge,omitempty"`
 }
 
+// How far one conversation was read.
+type ReadCursorInput struct {
+	ConversationID chat.ID  `json:"conversationId"`
+	Seq            chat.Seq `json:"seq"`
+	// As MarkReadInput.revision.
+	Revision *int32 `json:"revision,omitempty"`
+}
+
+// The conversation and the badge after the call.
 type ReadPayload struct {
 	Conversation *chat.Conversation `json:"conversation"`
 	Badge        *chat.Badge        `json:"badge"`
 }
 
+// See Mutation.setReadSharing.
+type ReadSharingInput struct {
+	Share bool `json:"share"`
+}
+
+// What the viewer chose.
+type ReadSharingPayload struct {
+	Share bool `json:"share"`
+}
+
+// A page of readers, by user id.
+type ReaderConnection struct {
+	Edges    []*ReaderEdge  `json:"edges"`
+	Nodes    []*chat.Reader `json:"nodes"`
+	PageInfo *PageInfo      `json:"pageInfo"`
+}
+
+// A reader in their list.
+type ReaderEdge struct {
+	Cursor string       `json:"cursor"`
+	Node   *chat.Reader `json:"node"`
+}
+
+// See Mutation.recallMessage.
 type RecallMessageInput struct {
 	ConversationID chat.ID  `json:"conversationId"`
 	Seq            chat.Seq `json:"seq"`
 }
 
+// With policy SENDER a position is shown as the viewer's own newest message at or before it, and no event comes when that did not move. Nothing is sent about users who do not share, to viewers who do not share, or with policy OFF.
+type ReceiptsChanged struct {
+	Reason         ReceiptsReason      `json:"reason"`
+	ConversationID chat.ConversationID `json:"conversationId"`
+	// Whose position moved; null with COUNTS (large conversations) and RESYNC: ask Message.receipt again.
+	User      *chat.User `json:"user,omitempty"`
+	Read      *chat.Seq  `json:"read,omitempty"`
+	Delivered *chat.Seq  `json:"delivered,omitempty"`
+}
+
+// See Mutation.registerInstall.
 type RegisterInstallInput struct {
 	InstallID chat.ID `json:"installId"`
 }
 
+// The device after the call; reinstalled tells whether this call raised its installEpoch.
 type RegisterInstallPayload struct {
 	Device      *chat.Device `json:"device"`
 	Reinstalled bool         `json:"reinstalled"`
 }
 
+// See Mutation.removeMembers.
 type RemoveMembersInput struct {
 	ConversationID chat.ID   `json:"conversationId"`
 	UserIds        []chat.ID `json:"userIds"`
 }
 
+// See Mutation.revokeDevice.
 type RevokeDeviceInput struct {
 	DeviceID chat.ID `json:"deviceId"`
 }
 
+// Which device ended.
 type RevokeDevicePayload struct {
 	DeviceID chat.DeviceID `json:"deviceId"`
 }
 
+// See Mutation.rotateDeviceToken.
 type RotateDeviceTokenInput struct {
 	DeviceID chat.ID `json:"deviceId"`
 }
 
+// See Mutation.sendMessage.
 type SendMessageInput struct {
-	ConversationID  chat.ID `json:"conversationId"`
-	ClientMessageID chat.ID `json:"clientMessageId"`
-	Body            string  `json:"body"`
+	ConversationID  chat.ID   `json:"conversationId"`
+	ClientMessageID chat.ID   `json:"clientMessageId"`
+	Body            string    `json:"body"`
+	Mentions        []chat.ID `json:"mentions,omitempty"`
+	MentionsAll     *bool     `json:"mentionsAll,omitempty"`
+	// Marks the conversation read up to here in the same transaction.
+	ReadUpTo *chat.Seq `json:"readUpTo,omitempty"`
+	// As MarkReadInput.revision.
+	ReadRevision *int32 `json:"readRevision,omitempty"`
 }
 
+// See Mutation.takeDownMessage.
+type TakeDownMessageInput struct {
+	ConversationID chat.ID  `json:"conversationId"`
+	Seq            chat.Seq `json:"seq"`
+}
+
+// See Mutation.updateConversation. What is left out stays as it is; a title of null is cleared.
+type UpdateConversationInput struct {
+	ConversationID chat.ID                    `json:"conversationId"`
+	Title          graphql.Omittable[*string] `json:"title,omitempty"`
+	ReceiptPolicy  *chat.ReceiptPolicy        `json:"receiptPolicy,omitempty"`
+}
+
+// Who asks: the user and the device that the credential belongs to.
 type Viewer struct {
 	User   *chat.User   `json:"user"`
 	Device *chat.Device `json:"device"`
 	// All of the user's devices that are not revoked.
 	Devices []*chat.Device `json:"devices"`
 	Badge   *chat.Badge    `json:"badge"`
+	// See setReadSharing.
+	SharesReads bool `json:"sharesReads"`
 }
 
+// What happened. READ: the viewer read or marked unread in another session. SETTINGS: of the viewer, or a new receiptPolicy. RESYNC: hints may have been missed.
 type InboxReason string
 
 const (
 	InboxReasonMessage    InboxReason = "MESSAGE"
+	InboxReasonEdit       InboxReason = "EDIT"
 	InboxReasonRecall     InboxReason = "RECALL"
+	InboxReasonTakeDown   InboxReason = "TAKE_DOWN"
+	InboxReasonNotice     InboxReason = "NOTICE"
 	InboxReasonRead       InboxReason = "READ"
 	InboxReasonMembership InboxReason = "MEMBERSHIP"
+	InboxReasonSettings   InboxReason = "SETTINGS"
 	InboxReasonResync     InboxReason = "RESYNC"
 )
 
 var AllInboxReason = []InboxReason{
 	InboxReasonMessage,
+	InboxReasonEdit,
 	InboxReasonRecall,
+	InboxReasonTakeDown,
+	InboxReasonNotice,
 	InboxReasonRead,
 	InboxReasonMembership,
+	InboxReasonSettings,
 	InboxReasonResync,
 }
 
 func (e InboxReason) IsValid() bool {
 	switch e {
-	case InboxReasonMessage, InboxReasonRecall, InboxReasonRead, InboxReasonMembership, InboxReasonResync:
+	case InboxReasonMessage, InboxReasonEdit, InboxReasonRecall, InboxReasonTakeDown, InboxReasonNotice, InboxReasonRead, InboxReasonMembership, InboxReasonSettings, InboxReasonResync:
 		return true
 	}
 	return false
@@ -297,21 +492,26 @@ func (e InboxReason) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// What moved a read position. ALL_READ: markAllRead, over all conversations or some. RESYNC: hints may have been missed.
 type ReadReason string
 
 const (
-	ReadReasonRead   ReadReason = "READ"
-	ReadReasonResync ReadReason = "RESYNC"
+	ReadReasonRead         ReadReason = "READ"
+	ReadReasonMarkedUnread ReadReason = "MARKED_UNREAD"
+	ReadReasonAllRead      ReadReason = "ALL_READ"
+	ReadReasonResync       ReadReason = "RESYNC"
 )
 
 var AllReadReason = []ReadReason{
 	ReadReasonRead,
+	ReadReasonMarkedUnread,
+	ReadReasonAllRead,
 	ReadReasonResync,
 }
 
 func (e ReadReason) IsValid() bool {
 	switch e {
-	case ReadReasonRead, ReadReasonResync:
+	case ReadReasonRead, ReadReasonMarkedUnread, ReadReasonAllRead, ReadReasonResync:
 		return true
 	}
 	return false
@@ -347,6 +547,68 @@ func (e *ReadReason) UnmarshalJSON(b []byte) error {
 }
 
 func (e ReadReason) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What changed. READ, DELIVERED: a user's position. COUNTS: some positions, in a large conversation. SHARING: the policy, or who shares. RESYNC: hints may have been missed.
+type ReceiptsReason string
+
+const (
+	ReceiptsReasonRead      ReceiptsReason = "READ"
+	ReceiptsReasonDelivered ReceiptsReason = "DELIVERED"
+	ReceiptsReasonCounts    ReceiptsReason = "COUNTS"
+	ReceiptsReasonSharing   ReceiptsReason = "SHARING"
+	ReceiptsReasonResync    ReceiptsReason = "RESYNC"
+)
+
+var AllReceiptsReason = []ReceiptsReason{
+	ReceiptsReasonRead,
+	ReceiptsReasonDelivered,
+	ReceiptsReasonCounts,
+	ReceiptsReasonSharing,
+	ReceiptsReasonResync,
+}
+
+func (e ReceiptsReason) IsValid() bool {
+	switch e {
+	case ReceiptsReasonRead, ReceiptsReasonDelivered, ReceiptsReasonCounts, ReceiptsReasonSharing, ReceiptsReasonResync:
+		return true
+	}
+	return false
+}
+
+func (e ReceiptsReason) String() string {
+	return string(e)
+}
+
+func (e *ReceiptsReason) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ReceiptsReason(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ReceiptsReason", str)
+	}
+	return nil
+}
+
+func (e ReceiptsReason) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ReceiptsReason) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ReceiptsReason) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -19,9 +19,23 @@ type Reason string
 // reaches a mailbox: it ends sessions.
 const (
 	Message    Reason = "MESSAGE"
+	Edit       Reason = "EDIT"
 	Recall     Reason = "RECALL"
-	Read       Reason = "READ"
+	TakeDown   Reason = "TAKE_DOWN"
+	Notice     Reason = "NOTICE"
 	Membership Reason = "MEMBERSHIP"
+	// Settings are a user's own of a conversation, or with no User the conversation's.
+	Settings Reason = "SETTINGS"
+	// Read, MarkedUnread and AllRead are moves of a user's read position. AllRead
+	// is told once without a conversation, for those who watch their reads, and
+	// once for each conversation that moved, for those who watch their inbox.
+	Read         Reason = "READ"
+	MarkedUnread Reason = "MARKED_UNREAD"
+	AllRead      Reason = "ALL_READ"
+	// Delivered is a move of a delivered position, Sharing a change of whose
+	// receipts may be seen. Only those who watch receipts hear of them.
+	Delivered  Reason = "DELIVERED"
+	Sharing    Reason = "SHARING"
 	Credential Reason = "CREDENTIAL"
 	Resync     Reason = "RESYNC"
 )
@@ -30,16 +44,23 @@ const (
 type Hint struct {
 	Reason       Reason              `json:"r"`
 	Conversation chat.ConversationID `json:"c,omitempty"`
-	// User is whose position moved (Read) or whose credential changed (Credential).
+	// User is whose position, settings, sharing or credential it is.
 	User chat.UserID `json:"u,omitempty"`
-	// Position, Revision and Device are the read position after it moved (0: not
-	// known), and the device that moved it. Only Read has them.
+	// Position, Revision and Device are the position after it moved (0: not
+	// known), and the device that moved it. Only moves have them.
 	Position chat.Seq      `json:"s,omitempty"`
 	Revision int32         `json:"v,omitempty"`
 	Device   chat.DeviceID `json:"d,omitempty"`
+	// Shown says that those who watch receipts may be told of a move: how far the
+	// user had been seen to come before is Previous, perhaps a little less.
+	Shown    bool     `json:"w,omitempty"`
+	Previous chat.Seq `json:"p,omitempty"`
 	// Joined and Left name the users of a Membership hint: routes change with them.
 	Joined []chat.UserID `json:"j,omitempty"`
 	Left   []chat.UserID `json:"l,omitempty"`
+	// Merge lets hints about the same conversation be held back for a moment and
+	// told as one; it is set for messages to large conversations.
+	Merge bool `json:"m,omitempty"`
 	// Origin is the session that caused it, which needs no hint.
 	Origin Origin `json:"o,omitzero"`
 }

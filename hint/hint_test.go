@@ -52,15 +52,15 @@ func isResync(events []Event) bool {
 }
 
 func TestMailboxMergesPerConversation(t *testing.T) {
-	m := newMailbox()
+	m := newMailbox(Inbox, "")
 	if !isResync(take(t, m)) {
 		t.Fatal("the first event is not RESYNC")
 	}
-	m.put(Hint{Reason: Message, Conversation: "a"})
-	m.put(Hint{Reason: Read, Conversation: "b", Position: 5})
-	m.put(Hint{Reason: Read, Conversation: "a", Position: 3, Device: "d1"})
-	m.put(Hint{Reason: Message, Conversation: "a"})
-	m.put(Hint{Reason: Read, Conversation: "a", Position: 2, Device: "d2"}) // overtaken
+	m.put(Hint{Reason: Message, Conversation: "a"}, "me")
+	m.put(Hint{Reason: Read, Conversation: "b", Position: 5}, "me")
+	m.put(Hint{Reason: Read, Conversation: "a", Position: 3, Device: "d1"}, "me")
+	m.put(Hint{Reason: Message, Conversation: "a"}, "me")
+	m.put(Hint{Reason: Read, Conversation: "a", Position: 2, Device: "d2"}, "me") // overtaken
 	events := take(t, m)
 	if len(events) != 2 || events[0].Conversation != "a" || events[1].Conversation != "b" {
 		t.Fatalf("%+v", events)
@@ -68,8 +68,8 @@ func TestMailboxMergesPerConversation(t *testing.T) {
 	if a := events[0]; !slices.Equal(a.Reasons, []Reason{Message, Read}) || a.Position != 3 || a.Device != "d1" || a.Last || !events[1].Last {
 		t.Errorf("%+v", events)
 	}
-	m.put(Hint{Reason: Read, Conversation: "a", Position: 9})
-	m.put(Hint{Reason: Read, Conversation: "a", Position: 4, Revision: 1}) // went back on purpose
+	m.put(Hint{Reason: Read, Conversation: "a", Position: 9}, "me")
+	m.put(Hint{Reason: Read, Conversation: "a", Position: 4, Revision: 1}, "me") // went back on purpose
 	if e := take(t, m)[0]; e.Position != 4 || e.Revision != 1 {
 		t.Errorf("a larger revision is newer: %+v", e)
 	}
@@ -77,12 +77,12 @@ func TestMailboxMergesPerConversation(t *testing.T) {
 }
 
 func TestMailboxCollapsesIntoResync(t *testing.T) {
-	m := newMailbox()
+	m := newMailbox(Inbox, "")
 	take(t, m)
 	for n := range maxPending + 1 {
-		m.put(Hint{Reason: Message, Conversation: chat.ConversationID(fmt.Sprint(n))})
+		m.put(Hint{Reason: Message, Conversation: chat.ConversationID(fmt.Sprint(n))}, "me")
 	}
-	m.put(Hint{Reason: Message, Conversation: "one more"})
+	m.put(Hint{Reason: Message, Conversation: "one more"}, "me")
 	if events := take(t, m); !isResync(events) {
 		t.Errorf("%+v", events)
 	}
@@ -92,13 +92,13 @@ func TestMailboxCollapsesIntoResync(t *testing.T) {
 // TestMailboxLosesNothing: whatever is put while others take, the last thing put
 // about a conversation is taken afterwards.
 func TestMailboxLosesNothing(t *testing.T) {
-	m := newMailbox()
+	m := newMailbox(Inbox, "")
 	take(t, m)
 	const last = 2000
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for n := range last {
-			m.put(Hint{Reason: Read, Conversation: "c", Position: chat.Seq(n + 1)})
+			m.put(Hint{Reason: Read, Conversation: "c", Position: chat.Seq(n + 1)}, "me")
 		}
 	})
 	for position := chat.Seq(0); position < last; {

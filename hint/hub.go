@@ -28,6 +28,8 @@ const (
 	Reads Topic = iota
 	// Inbox is everything that can change the user's list or badge.
 	Inbox
+	// Receipts are others' positions in one conversation.
+	Receipts
 )
 
 // Hub knows the sessions of this process and which hints concern them. Routing
@@ -42,10 +44,12 @@ type Hub struct {
 	mu     sync.Mutex
 	people map[chat.UserID]*person
 	rooms  map[chat.ConversationID]map[*person]struct{}
-	dirty  map[*person]struct{} // whose routes are to be read again
-	urgent map[*person]struct{} // those of them whose credential has changed
-	wake   chan struct{}        // holds a token while dirty is not empty
-	closed bool
+	// watched has the mailboxes with Receipts of each conversation, and whose they are.
+	watched map[chat.ConversationID]map[*Mailbox]*Session
+	dirty   map[*person]struct{} // whose routes are to be read again
+	urgent  map[*person]struct{} // those of them whose credential has changed
+	wake    chan struct{}        // holds a token while dirty is not empty
+	closed  bool
 }
 
 // person is a user with at least one session here.
@@ -64,7 +68,8 @@ type person struct {
 // sessions to be kept up to date.
 func NewHub(load Loader, log *slog.Logger) *Hub {
 	return &Hub{load: load, log: log, wake: make(chan struct{}, 1),
-		people: map[chat.UserID]*person{}, rooms: map[chat.ConversationID]map[*person]struct{}{}, dirty: map[*person]struct{}{}, urgent: map[*person]struct{}{}}
+		people: map[chat.UserID]*person{}, rooms: map[chat.ConversationID]map[*person]struct{}{},
+		watched: map[chat.ConversationID]map[*Mailbox]*Session{}, dirty: map[*person]struct{}{}, urgent: map[*person]struct{}{}}
 }
 
 // loadTimeout is how long one reading of routes may take. A database that does
@@ -148,17 +153,32 @@ func (h *Hub) leaveRoom(p *person, c chat.ConversationID) {
 	}
 }
 
+// causedBy reports whether the session caused the hint, and so needs none.
+func (h Hint) causedBy(s *Session) bool {
+	return h.Origin.Session == s.ID && h.Origin.User == s.User
+}
+
 // put gives a hint to every mailbox of the person that wants it, but not to the
 // session that caused it.
 func (p *person) put(h Hint) {
 	for s := range p.sessions {
-		if h.Origin.Session == s.ID && h.Origin.User == s.User {
+		if h.causedBy(s) {
 			continue
 		}
-		for m, topic := range s.mailboxes {
-			if topic == Inbox || h.Reason == Read {
-				m.put(h)
+		for m := range s.mailboxes {
+			if m.wants(h) {
+				m.put(h, s.User)
 			}
+		}
+	}
+}
+
+// show gives a hint to those who watch the conversation's receipts, but not to
+// the user whose position it is about.
+func (h *Hub) show(hint Hint) {
+	for m, s := range h.watched[hint.Conversation] {
+		if !hint.causedBy(s) && (s.User != hint.User || hint.Reason == Sharing) {
+			m.put(hint, s.User)
 		}
 	}
 }
@@ -169,10 +189,6 @@ func (h *Hub) Deliver(hints []Hint) {
 	defer h.mu.Unlock()
 	for _, hint := range hints {
 		switch hint.Reason {
-		case Read:
-			if p := h.people[hint.User]; p != nil {
-				p.put(hint)
-			}
 		case Credential:
 			if p := h.people[hint.User]; p != nil {
 				h.urgent[p] = struct{}{}
@@ -180,11 +196,28 @@ func (h *Hub) Deliver(hints []Hint) {
 			}
 		case Membership:
 			h.deliverMembership(hint)
+		case Sharing:
+			h.show(hint)
 		default:
-			for p := range h.rooms[hint.Conversation] {
-				p.put(hint)
-			}
+			h.deliver(hint)
 		}
+	}
+}
+
+// deliver tells the user that the hint names, else everybody in the conversation,
+// and of a move those who watch its receipts.
+func (h *Hub) deliver(hint Hint) {
+	if hint.Shown {
+		h.show(hint)
+	}
+	switch {
+	case hint.Reason == Delivered:
+	case hint.User == "":
+		for p := range h.rooms[hint.Conversation] {
+			p.put(hint)
+		}
+	case h.people[hint.User] != nil:
+		h.people[hint.User].put(hint)
 	}
 }
 

@@ -57,7 +57,7 @@ func open(t *testing.T, h *Hub, id string, u chat.UserID) (*Session, *Mailbox) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	m, err := s.Subscribe(Inbox)
+	m, err := s.Subscribe(Inbox, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +247,11 @@ func TestSessionsHaveFewSubscriptions(t *testing.T) {
 	d.set("ben")
 	s, _ := open(t, run(t, d), "s", "ben")
 	for range maxMailboxes - 1 {
-		if _, err := s.Subscribe(Inbox); err != nil {
+		if _, err := s.Subscribe(Inbox, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Subscribe(Inbox); !errors.Is(err, &chat.Error{Code: chat.RateLimited}) {
+	if _, err := s.Subscribe(Inbox, ""); !errors.Is(err, &chat.Error{Code: chat.RateLimited}) {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -12,70 +12,147 @@ import (
 // ErrClosed says that the hub was closed: no hint will come any more.
 var ErrClosed = errors.New("the hub is closed")
 
-// Event is what a mailbox hands out: all hints about one conversation since the
-// last event about it, merged.
+// Event is what a mailbox hands out: all hints about one conversation, or with
+// [Receipts] about one user, since the last event about it, merged.
 type Event struct {
 	// Reasons has each reason once, in the order of their first arrival. A Resync
 	// stands alone and has no conversation: look at everything.
 	Reasons      []Reason
 	Conversation chat.ConversationID
-	// Position, Revision and Device are of the newest Read hint: the one with the
-	// larger revision, then the larger position.
+	// Move is the reason of the newest move of the viewer's own position: the one
+	// with the larger revision, then the larger position. Position, Revision and
+	// Device are its. For watchers of receipts Position is the largest of all.
+	Move     Reason
 	Position chat.Seq
 	Revision int32
 	Device   chat.DeviceID
+	// User is whose position moved, for watchers of receipts; empty for more than
+	// can be told one by one. Previous is the smallest that any of them came from.
+	User     chat.UserID
+	Previous chat.Seq
+	// Own says that a Sharing is a new policy, or the viewer's own choice.
+	Own bool
 	// Last says that the mailbox was empty behind this event when it was taken.
 	Last bool
 }
 
+// add merges a hint into the event.
+func (e *Event) add(h Hint) {
+	first := len(e.Reasons) == 0
+	if !slices.Contains(e.Reasons, h.Reason) {
+		e.Reasons = append(e.Reasons, h.Reason)
+	}
+	if first || h.Previous < e.Previous {
+		e.Previous = h.Previous
+	}
+	switch h.Reason {
+	case Read, MarkedUnread, AllRead, Delivered:
+		if h.Revision > e.Revision || h.Revision == e.Revision && h.Position >= e.Position {
+			e.Move, e.Position, e.Revision, e.Device = h.Reason, h.Position, h.Revision, h.Device
+		}
+	}
+}
+
 // maxPending is how many conversations a mailbox remembers one by one. More
 // collapse into a Resync, so that a reader who stalls costs bounded memory.
+// Beyond as many users, a watcher of receipts gets one event about all of them.
 const maxPending = 64
 
 // Mailbox collects the hints for one subscription. At most one event is pending
-// for each conversation.
+// for each conversation, or each user.
 type Mailbox struct {
+	topic Topic
+	// conversation is whose receipts are watched.
+	conversation chat.ConversationID
+
 	mu      sync.Mutex
 	resync  bool
-	pending map[chat.ConversationID]*Event
-	order   []chat.ConversationID
+	crowd   bool // too many users: all of them are one
+	pending map[subject]*Event
+	order   []subject
 	closed  bool
 	wake    chan struct{} // holds a token while there is something to take
 }
 
+// subject is what events are told apart by.
+type subject struct {
+	conversation chat.ConversationID
+	user         chat.UserID
+}
+
 // newMailbox makes a mailbox whose first event is a Resync.
-func newMailbox() *Mailbox {
-	m := &Mailbox{wake: make(chan struct{}, 1)}
+func newMailbox(t Topic, conv chat.ConversationID) *Mailbox {
+	m := &Mailbox{topic: t, conversation: conv, wake: make(chan struct{}, 1)}
 	m.putResync()
 	return m
 }
 
-func (m *Mailbox) put(h Hint) {
+// wants reports whether a hint to the user who owns the mailbox belongs into it.
+func (m *Mailbox) wants(h Hint) bool {
+	switch m.topic {
+	case Reads:
+		return h.Reason == Read || h.Reason == MarkedUnread || h.Reason == AllRead && h.Conversation == ""
+	case Inbox:
+		return h.Conversation != ""
+	default: // whether the membership goes on
+		return h.Reason == Membership && h.Conversation == m.conversation
+	}
+}
+
+// put adds a hint. viewer is who owns the mailbox.
+func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.resync {
 		return // it will look at everything, after this hint's commit
 	}
-	e, ok := m.pending[h.Conversation]
+	about := subject{conversation: h.Conversation}
+	if m.topic == Receipts && !m.crowd && (h.Reason == Read || h.Reason == AllRead || h.Reason == Delivered) {
+		about.user = h.User
+	}
+	e, ok := m.pending[about]
 	if !ok {
-		if len(m.order) == maxPending {
+		if len(m.order) == maxPending && m.topic != Receipts {
 			m.collapse()
 			return
 		}
-		if m.pending == nil {
-			m.pending = map[chat.ConversationID]*Event{}
+		if len(m.order) == maxPending {
+			m.gather()
+			about.user = ""
 		}
-		e = &Event{Conversation: h.Conversation}
-		m.pending[h.Conversation] = e
-		m.order = append(m.order, h.Conversation)
+		if e = m.pending[about]; e == nil {
+			e = m.begin(about)
+		}
 	}
-	if !slices.Contains(e.Reasons, h.Reason) {
-		e.Reasons = append(e.Reasons, h.Reason)
-	}
-	if h.Reason == Read && (h.Revision > e.Revision || h.Revision == e.Revision && h.Position >= e.Position) {
-		e.Position, e.Revision, e.Device = h.Position, h.Revision, h.Device
+	e.add(h)
+	if h.Reason == Sharing && (h.User == "" || h.User == viewer) {
+		e.Own = true
 	}
 	m.signal()
+}
+
+func (m *Mailbox) begin(about subject) *Event {
+	if m.pending == nil {
+		m.pending = map[subject]*Event{}
+	}
+	e := &Event{Conversation: about.conversation, User: about.user}
+	m.pending[about] = e
+	m.order = append(m.order, about)
+	return e
+}
+
+// gather makes one event of all that are pending.
+func (m *Mailbox) gather() {
+	all := &Event{Conversation: m.conversation}
+	for _, about := range m.order {
+		e := m.pending[about]
+		for _, r := range e.Reasons {
+			all.add(Hint{Reason: r, Position: e.Position, Previous: e.Previous})
+		}
+		all.Own = all.Own || e.Own
+	}
+	about := subject{conversation: m.conversation}
+	m.crowd, m.pending, m.order = true, map[subject]*Event{about: all}, []subject{about}
 }
 
 func (m *Mailbox) putResync() {
@@ -85,7 +162,7 @@ func (m *Mailbox) putResync() {
 }
 
 func (m *Mailbox) collapse() {
-	m.resync, m.pending, m.order = true, nil, nil
+	m.resync, m.crowd, m.pending, m.order = true, false, nil, nil
 	m.signal()
 }
 
@@ -139,6 +216,6 @@ func (m *Mailbox) drain() (events []Event, closed bool) {
 		e.Last = i == len(m.order)-1
 		events = append(events, e)
 	}
-	m.pending, m.order = nil, nil
+	m.crowd, m.pending, m.order = false, nil, nil
 	return events, false
 }

@@ -39,6 +39,8 @@ type Relay struct {
 	deaf     bool      // that is overdue, and was acted on
 	relisten func()    // ends the present listening, so that it begins anew
 	hearing  time.Time // since when the bus is heard
+
+	windows windows
 }
 
 type peer struct {
@@ -59,12 +61,14 @@ type message struct {
 
 // NewRelay makes a relay; [Relay.Run] must run for hints to leave the process.
 func NewRelay(hub *Hub, bus Bus, log *slog.Logger) *Relay {
-	return &Relay{hub: hub, bus: bus, log: log, process: rand.Text(), wake: make(chan struct{}, 1), peers: map[string]*peer{}, relisten: func() {}}
+	return &Relay{hub: hub, bus: bus, log: log, process: rand.Text(), wake: make(chan struct{}, 1), peers: map[string]*peer{}, relisten: func() {}, windows: newWindows()}
 }
 
 // Tell delivers hints to this process's sessions and queues them for the other
 // processes. It is called after the commit and never blocks.
-func (r *Relay) Tell(hints ...Hint) {
+func (r *Relay) Tell(hints ...Hint) { r.tell(r.windows.admit(hints, time.Now())) }
+
+func (r *Relay) tell(hints []Hint) {
 	if len(hints) == 0 {
 		return
 	}
@@ -98,10 +102,15 @@ func (r *Relay) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.began = time.Now()
 	r.mu.Unlock()
-	var listening sync.WaitGroup
-	listening.Go(func() { r.listen(ctx) })
-	r.publish(ctx)
-	listening.Wait()
+	var running sync.WaitGroup
+	running.Go(func() { r.listen(ctx) })
+	released := make(chan struct{})
+	running.Go(func() {
+		defer close(released)
+		r.windows.run(ctx, r.tell)
+	})
+	r.publish(ctx, released)
+	running.Wait()
 }
 
 // listen keeps listening. A connection that is dead without having ended would
@@ -118,8 +127,9 @@ func (r *Relay) listen(ctx context.Context) {
 }
 
 // publish is the only caller of the bus's Publish. A message that failed has
-// used up its number, so that the others see a gap once we are back.
-func (r *Relay) publish(ctx context.Context) {
+// used up its number, so that the others see a gap once we are back. When ctx has
+// ended it waits for the last hints that were held back.
+func (r *Relay) publish(ctx context.Context, released <-chan struct{}) {
 	hello := time.NewTicker(HelloEvery)
 	defer hello.Stop()
 	number := int64(0)
@@ -150,6 +160,7 @@ func (r *Relay) publish(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			<-released
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			sendQueue(last)

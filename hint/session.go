@@ -17,13 +17,13 @@ type Session struct {
 	End func()
 
 	hub       *Hub
-	mailboxes map[*Mailbox]Topic
+	mailboxes map[*Mailbox]struct{}
 }
 
 // Open registers a session and reads its user's routes. A credential that ended
 // between its check and now is UNAUTHENTICATED. The caller must [Session.Close] it.
 func (h *Hub) Open(ctx context.Context, s Session) (*Session, error) {
-	s.hub, s.mailboxes = h, map[*Mailbox]Topic{}
+	s.hub, s.mailboxes = h, map[*Mailbox]struct{}{}
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -50,20 +50,28 @@ func (h *Hub) Open(ctx context.Context, s Session) (*Session, error) {
 // maxMailboxes is how many subscriptions a session may have.
 const maxMailboxes = 50
 
-// Subscribe adds a mailbox for a topic to the session. Its first event is a
-// Resync. More than 50 are RATE_LIMITED. The caller must [Session.Unsubscribe] it.
-func (s *Session) Subscribe(t Topic) (*Mailbox, error) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	if s.hub.closed {
+// Subscribe adds a mailbox for a topic to the session; conv names the
+// conversation whose [Receipts] are watched. Its first event is a Resync. More
+// than 50 are RATE_LIMITED. The caller must [Session.Unsubscribe] it.
+func (s *Session) Subscribe(t Topic, conv chat.ConversationID) (*Mailbox, error) {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
 		return nil, ErrClosed
 	}
 	if len(s.mailboxes) >= maxMailboxes {
 		return nil, &chat.Error{Code: chat.RateLimited, RetryAfterMs: 1000,
 			Message: "This connection has too many subscriptions open. Complete some first."}
 	}
-	m := newMailbox()
-	s.mailboxes[m] = t
+	m := newMailbox(t, conv)
+	s.mailboxes[m] = struct{}{}
+	if t == Receipts {
+		if h.watched[conv] == nil {
+			h.watched[conv] = map[*Mailbox]*Session{}
+		}
+		h.watched[conv][m] = s
+	}
 	return m, nil
 }
 
@@ -71,7 +79,17 @@ func (s *Session) Subscribe(t Topic) (*Mailbox, error) {
 func (s *Session) Unsubscribe(m *Mailbox) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
+	s.forget(m)
+}
+
+func (s *Session) forget(m *Mailbox) {
 	delete(s.mailboxes, m)
+	if watching := s.hub.watched[m.conversation]; watching != nil {
+		delete(watching, m)
+		if len(watching) == 0 {
+			delete(s.hub.watched, m.conversation)
+		}
+	}
 }
 
 // Close forgets the session.
@@ -82,6 +100,9 @@ func (s *Session) Close() {
 	p := h.people[s.User]
 	if p == nil {
 		return
+	}
+	for m := range s.mailboxes {
+		s.forget(m)
 	}
 	delete(p.sessions, s)
 	if len(p.sessions) == 0 {

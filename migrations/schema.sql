@@ -15,12 +15,17 @@ CREATE TABLE public.conversations (
     receipt_policy text DEFAULT 'SENDER'::text NOT NULL COLLATE pg_catalog."C",
     last_activity_at timestamp with time zone DEFAULT now() NOT NULL,
     changed_xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    last_activity_seq bigint DEFAULT 0 NOT NULL,
+    last_mention_seq bigint DEFAULT 0 NOT NULL,
+    revised_xid xid8 DEFAULT '0'::xid8 NOT NULL,
     CONSTRAINT conversations_check CHECK (((message_ord >= 0) AND (message_ord <= head))),
     CONSTRAINT conversations_check1 CHECK (((last_message_seq >= 0) AND (last_message_seq <= head))),
     CONSTRAINT conversations_check2 CHECK (((last_withdrawn_seq >= 0) AND (last_withdrawn_seq <= head))),
     CONSTRAINT conversations_check3 CHECK (((kind = 'DIRECT'::text) = (direct_low IS NOT NULL))),
     CONSTRAINT conversations_check4 CHECK (((direct_low IS NULL) = (direct_high IS NULL))),
     CONSTRAINT conversations_check5 CHECK ((direct_low < direct_high)),
+    CONSTRAINT conversations_check6 CHECK (((last_activity_seq >= 0) AND (last_activity_seq <= head))),
+    CONSTRAINT conversations_check7 CHECK (((last_mention_seq >= 0) AND (last_mention_seq <= head))),
     CONSTRAINT conversations_conv_id_check CHECK ((conv_id <> ''::text)),
     CONSTRAINT conversations_epoch_check CHECK ((epoch >= 1)),
     CONSTRAINT conversations_head_check CHECK ((head >= 0)),
@@ -73,6 +78,7 @@ CREATE TABLE public.events (
     withdrawn_xid xid8,
     edited_at timestamp with time zone,
     at timestamp with time zone NOT NULL,
+    edited_xid xid8,
     CONSTRAINT events_check CHECK (((message_ord >= 0) AND (message_ord <= seq))),
     CONSTRAINT events_check1 CHECK (((sender_ord >= 1) AND (sender_ord <= message_ord))),
     CONSTRAINT events_check2 CHECK (((target_seq > 0) AND (target_seq < seq))),
@@ -80,6 +86,7 @@ CREATE TABLE public.events (
     CONSTRAINT events_check4 CHECK (((kind <> 1) OR ((sender IS NOT NULL) AND (content_hash IS NOT NULL)))),
     CONSTRAINT events_check5 CHECK (((withdrawn_kind IS NULL) = (withdrawn_xid IS NULL))),
     CONSTRAINT events_check6 CHECK (((withdrawn_kind IS NULL) OR ((kind = 1) AND (body IS NULL)))),
+    CONSTRAINT events_check7 CHECK (((edited_at IS NULL) = (edited_xid IS NULL))),
     CONSTRAINT events_kind_check CHECK (((kind >= 1) AND (kind <= 6))),
     CONSTRAINT events_seq_check CHECK ((seq > 0)),
     CONSTRAINT events_withdrawn_kind_check CHECK ((withdrawn_kind = ANY (ARRAY['RECALLED'::text, 'TAKEN_DOWN'::text])))
@@ -99,8 +106,19 @@ CREATE TABLE public.members (
     to_own bigint,
     former_periods integer DEFAULT 0 NOT NULL,
     changed_xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    pinned_at timestamp with time zone,
+    muted boolean DEFAULT false NOT NULL,
+    archived_at_seq bigint,
+    archived_ord bigint,
+    archived_own bigint,
+    past_activity_at timestamp with time zone,
+    left_title text,
+    left_policy text COLLATE pg_catalog."C",
+    left_members integer,
     CONSTRAINT members_check CHECK (((to_seq > from_seq) AND (to_ord >= from_ord) AND (to_own >= from_own) AND (to_own <= sent_ord))),
     CONSTRAINT members_check1 CHECK ((((left_at IS NULL) = (to_seq IS NULL)) AND ((to_seq IS NULL) = (to_ord IS NULL)) AND ((to_seq IS NULL) = (to_own IS NULL)))),
+    CONSTRAINT members_check2 CHECK ((((archived_at_seq IS NULL) = (archived_ord IS NULL)) AND ((archived_at_seq IS NULL) = (archived_own IS NULL)))),
+    CONSTRAINT members_check3 CHECK ((((left_at IS NULL) = (left_policy IS NULL)) AND ((left_at IS NULL) = (left_members IS NULL)))),
     CONSTRAINT members_former_periods_check CHECK ((former_periods >= 0)),
     CONSTRAINT members_from_ord_check CHECK ((from_ord >= 0)),
     CONSTRAINT members_from_own_check CHECK ((from_own >= 0)),
@@ -120,9 +138,12 @@ CREATE TABLE public.membership_periods (
     from_own bigint NOT NULL,
     to_ord bigint NOT NULL,
     to_own bigint NOT NULL,
+    delivered_cap bigint,
     CONSTRAINT membership_periods_check CHECK (((seen_cap >= 0) AND (seen_cap <= to_seq))),
     CONSTRAINT membership_periods_check1 CHECK (((to_seq > from_seq) AND (to_ord >= from_ord) AND (to_own >= from_own))),
     CONSTRAINT membership_periods_check2 CHECK ((hidden = (seen_cap IS NOT NULL))),
+    CONSTRAINT membership_periods_check3 CHECK (((delivered_cap >= 0) AND (delivered_cap <= to_seq))),
+    CONSTRAINT membership_periods_check4 CHECK ((hidden = (delivered_cap IS NOT NULL))),
     CONSTRAINT membership_periods_from_ord_check CHECK ((from_ord >= 0)),
     CONSTRAINT membership_periods_from_own_check CHECK ((from_own >= 0)),
     CONSTRAINT membership_periods_from_seq_check CHECK ((from_seq > 0))
@@ -133,12 +154,14 @@ CREATE TABLE public.mentions (
     user_id text NOT NULL COLLATE pg_catalog."C",
     seq bigint NOT NULL,
     sender text NOT NULL COLLATE pg_catalog."C",
+    covered boolean DEFAULT false NOT NULL,
     CONSTRAINT mentions_seq_check CHECK ((seq > 0))
 );
 
 CREATE TABLE public.meta (
     id boolean DEFAULT true NOT NULL,
     generation uuid DEFAULT gen_random_uuid() NOT NULL,
+    token_key bytea DEFAULT (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) NOT NULL,
     CONSTRAINT meta_id_check CHECK (id)
 );
 
@@ -153,9 +176,11 @@ CREATE TABLE public.read_positions (
     seen_at timestamp with time zone,
     revision integer DEFAULT 0 NOT NULL,
     changed_xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    marked_unread boolean DEFAULT false NOT NULL,
     CONSTRAINT read_positions_check CHECK (((read_ord >= 0) AND (read_ord <= read_seq))),
     CONSTRAINT read_positions_check1 CHECK (((read_own >= 0) AND (read_own <= read_ord))),
     CONSTRAINT read_positions_check2 CHECK ((seen_seq >= read_seq)),
+    CONSTRAINT read_positions_check3 CHECK ((mention_seq <= read_seq)),
     CONSTRAINT read_positions_mention_seq_check CHECK ((mention_seq >= 0)),
     CONSTRAINT read_positions_read_seq_check CHECK ((read_seq >= 0)),
     CONSTRAINT read_positions_revision_check CHECK ((revision >= 0))
@@ -195,7 +220,7 @@ ALTER TABLE ONLY public.membership_periods
     ADD CONSTRAINT membership_periods_pkey PRIMARY KEY (user_id, conv_id, from_seq);
 
 ALTER TABLE ONLY public.mentions
-    ADD CONSTRAINT mentions_pkey PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender);
+    ADD CONSTRAINT mentions_pkey PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender, covered);
 
 ALTER TABLE ONLY public.meta
     ADD CONSTRAINT meta_pkey PRIMARY KEY (id);
@@ -212,9 +237,15 @@ CREATE INDEX devices_user ON public.devices USING btree (user_id);
 
 CREATE UNIQUE INDEX events_client_message ON public.events USING btree (conv_id, sender, client_message_id) WHERE (client_message_id IS NOT NULL);
 
+CREATE INDEX events_edited ON public.events USING btree (conv_id, seq) WHERE (edited_at IS NOT NULL);
+
+CREATE UNIQUE INDEX events_notice ON public.events USING btree (conv_id, client_message_id) WHERE ((kind = 6) AND (client_message_id IS NOT NULL));
+
 CREATE INDEX events_own ON public.events USING btree (conv_id, sender, seq) INCLUDE (sender_ord) WHERE (kind = 1);
 
 CREATE INDEX events_withdrawn ON public.events USING btree (conv_id, seq) INCLUDE (sender) WHERE (withdrawn_kind IS NOT NULL);
+
+CREATE INDEX members_left ON public.members USING btree (conv_id, user_id) WHERE (left_at IS NOT NULL);
 
 CREATE INDEX members_present ON public.members USING btree (conv_id, user_id) WHERE (left_at IS NULL);
 

@@ -16,9 +16,9 @@ func deviceID(field string, id chat.ID) (chat.DeviceID, error) {
 	return chat.DeviceID(id), chat.CheckID(field, string(id))
 }
 
-// userIDs checks a list of at most 1,000 ids.
-func userIDs(field string, ids []chat.ID) ([]chat.UserID, error) {
-	if err := chat.CheckCount(field, len(ids), chat.MaxMembers); err != nil {
+// userIDs checks a list of at most max ids.
+func userIDs(field string, ids []chat.ID, max int) ([]chat.UserID, error) {
+	if err := chat.CheckCount(field, len(ids), max); err != nil {
 		return nil, err
 	}
 	list := make([]chat.UserID, len(ids))

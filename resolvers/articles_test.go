@@ -200,19 +200,6 @@ func TestA15RecallLowersTheBadge(t *testing.T) {
 	equal(t, "the last message keeps its place", h.d1.see(h.conv).LastMessage.Seq, 12)
 }
 
-func TestA17OnlyMessagesCount(t *testing.T) {
-	h := newHarbour(t)
-	h.d1.read(h.conv, 12)
-	h.users("u-cho")
-	h.addMembers(h.conv, "MEMBERSHIP", "u-cho")
-	cho := h.device("u-cho", "c1")
-	seq := cho.send(h.conv, 1)[0]
-	cho.recall(h.conv, seq)
-	cho.leave(h.conv)
-	equal(t, "unread", h.d1.see(h.conv).Unread, 0)
-	equal(t, "head", h.d1.see(h.conv).Head, 16)
-}
-
 func TestA26BatchAck(t *testing.T) {
 	w := newWorld(t)
 	ana, tenth, each := w.device("u-ana", "a1"), w.device("u-ben", "tenth"), w.device("u-ben", "each")

@@ -137,10 +137,21 @@ type row struct {
 	Read           int64
 	ReadRevision   int64
 	Unread         int64
+	UnreadMentions int64
+	MarkedUnread   bool
+	Pinned         bool
+	Muted          bool
+	Archived       bool
+	Mode           string
+	ReceiptPolicy  string
 	LastActivityAt string
 	FirstUnread    *struct{ Seq int64 }
-	LastMessage    *struct{ Seq int64 }
-	Membership     struct {
+	FirstMention   *struct{ Seq int64 }
+	LastMessage    *struct {
+		Seq  int64
+		Body *string
+	}
+	Membership struct {
 		Active  bool
 		Periods []struct{ FromSeq, ToSeq int64 }
 	}
@@ -150,7 +161,8 @@ type row struct {
 	}
 }
 
-const rowFields = ` id version title head minSeq delivered read readRevision unread lastActivityAt firstUnread { seq } lastMessage { seq }
+const rowFields = ` id version title head minSeq delivered read readRevision unread unreadMentions markedUnread pinned muted archived mode receiptPolicy
+	lastActivityAt firstUnread { seq } firstMention: firstUnreadMention { seq } lastMessage { seq body }
 	membership { active periods { fromSeq toSeq } } members { totalCount nodes { user { id } } } `
 
 // see reads one conversation; nil if the caller cannot.
@@ -161,12 +173,17 @@ func (c *client) see(conv string) *row {
 	return out.Conversation
 }
 
-type badge struct{ Version, Unread, Conversations int64 }
+type badge struct{ Version, Unread, Mentions, Conversations, MutedUnread int64 }
+
+const badgeFields = ` version unread mentions conversations mutedUnread `
+
+// counts is a badge without its version, to be compared.
+func (b badge) counts() badge { b.Version = 0; return b }
 
 func (c *client) badge() badge {
 	c.p.w.t.Helper()
 	var out struct{ Badge badge }
-	c.must(`{ badge { version unread conversations } }`, nil).into(&out)
+	c.must(`{ badge {`+badgeFields+`} }`, nil).into(&out)
 	return out.Badge
 }
 
@@ -179,7 +196,7 @@ func (c *client) inbox(filter string) ([]row, badge) {
 			Badge badge
 		}
 	}
-	c.must(`{ conversations(first: 200, filter: {`+filter+`}) { badge { version unread conversations } nodes {`+rowFields+`} } }`, nil).into(&out)
+	c.must(`{ conversations(first: 100, filter: {`+filter+`}) { badge {`+badgeFields+`} nodes {`+rowFields+`} } }`, nil).into(&out)
 	return out.Conversations.Nodes, out.Conversations.Badge
 }
 
@@ -283,7 +300,10 @@ type event struct {
 	Seq        int64
 	Body       *string
 	Recalled   bool
+	TakenDown  bool
+	Text       string
 	MessageSeq int64
+	Message    *struct{ Body *string }
 	Actor      *struct{ ID string }
 	Member     *struct{ ID string }
 }
@@ -301,7 +321,7 @@ func (c *client) events(conv string, after int64) (all []event) {
 			}
 		}
 		c.must(`query($c: ID!, $a: Seq!) { conversation(id: $c) { events(after: $a, first: 200) { pageInfo { hasNextPage } nodes {
-			__typename seq actor { id } ... on Message { body recalled } ... on MessageRecalled { messageSeq } ... on MemberJoined { member { id } } ... on MemberLeft { member { id } } } } } }`,
+			__typename seq actor { id } ... on Message { body recalled takenDown } ... on Notice { text } ... on MessageRecalled { messageSeq message { body } } ... on MessageEdited { messageSeq message { body } } ... on MemberJoined { member { id } } ... on MemberLeft { member { id } } } } } }`,
 			vars{"c": conv, "a": after}).into(&out)
 		if out.Conversation == nil {
 			return all

@@ -18,6 +18,10 @@ func (conversationFields) FirstUnread(ctx context.Context, c *chat.Conversation)
 	return viewOf(ctx).FirstUnread(ctx, c)
 }
 
+func (conversationFields) FirstUnreadMention(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return viewOf(ctx).FirstUnreadMention(ctx, c)
+}
+
 func (conversationFields) Events(ctx context.Context, c *chat.Conversation, after *chat.Seq, first *int32, before *chat.Seq, last *int32) (*graph.EventConnection, error) {
 	if first != nil && last != nil {
 		return nil, chat.BadInput("last", "Give either first or last, not both.")
@@ -101,6 +105,10 @@ type connectionFields struct{}
 
 func (connectionFields) Badge(ctx context.Context, _ *graph.ConversationConnection) (*chat.Badge, error) {
 	return viewOf(ctx).Badge(ctx)
+}
+
+func (connectionFields) SyncToken(ctx context.Context, _ *graph.ConversationConnection) (string, error) {
+	return viewOf(ctx).SyncToken(ctx)
 }
 
 func conversationConnection(page *store.InboxPage, r store.InboxRange) *graph.ConversationConnection {

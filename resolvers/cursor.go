@@ -3,6 +3,7 @@ package resolvers
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"tidemark/chat"
@@ -13,6 +14,8 @@ import (
 // another list is refused instead of misread. Clients must not look into it.
 type cursor struct {
 	List string `json:"l"`
+	// Pinned is of a conversation.
+	Pinned bool `json:"p,omitempty"`
 	// Micros is the activity of a conversation in microseconds since 1970.
 	Micros int64  `json:"t,omitempty"`
 	ID     string `json:"i"`
@@ -62,17 +65,24 @@ func inboxList(r store.InboxRange) string {
 	if r.Left {
 		list = "left"
 	}
-	switch {
-	case r.Unread == nil:
-		return list
-	case *r.Unread:
-		return list + "+unread"
+	if r.Archived {
+		list += " archived"
 	}
-	return list + "-unread"
+	return list + choice("unread", r.Unread) + choice("mentioned", r.Mentioned)
+}
+
+func choice(name string, filter *bool) string {
+	switch {
+	case filter == nil:
+		return ""
+	case *filter:
+		return "+" + name
+	}
+	return "-" + name
 }
 
 func inboxCursor(c *chat.Conversation, r store.InboxRange) string {
-	return cursor{List: inboxList(r), Micros: c.LastActivityAt.UnixMicro(), ID: string(c.ID)}.String()
+	return cursor{List: inboxList(r), Pinned: c.Pinned, Micros: c.LastActivityAt.UnixMicro(), ID: string(c.ID)}.String()
 }
 
 func parseInboxCursor(text *string, r store.InboxRange) (*store.InboxKey, error) {
@@ -83,7 +93,7 @@ func parseInboxCursor(text *string, r store.InboxRange) (*store.InboxKey, error)
 	if c.Micros < 0 || c.Micros > maxMicros {
 		return nil, errForeignCursor()
 	}
-	return &store.InboxKey{Activity: time.UnixMicro(c.Micros), ID: chat.ConversationID(c.ID)}, nil
+	return &store.InboxKey{Pinned: c.Pinned, Activity: time.UnixMicro(c.Micros), ID: chat.ConversationID(c.ID)}, nil
 }
 
 func memberList(conv chat.ConversationID) string { return "members of " + string(conv) }
@@ -95,6 +105,27 @@ func memberCursor(conv chat.ConversationID, user chat.UserID) string {
 // parseMemberCursor answers the id to start behind; empty for the front.
 func parseMemberCursor(text *string, conv chat.ConversationID) (chat.UserID, error) {
 	c, err := parseCursor(text, memberList(conv))
+	if c == nil || err != nil {
+		return "", err
+	}
+	return chat.UserID(c.ID), nil
+}
+
+func readerList(m chat.MessageKey, pending bool) string {
+	list := "readers"
+	if pending {
+		list = "pending"
+	}
+	return fmt.Sprintf("%s of %d in %s", list, m.Seq, m.Conversation)
+}
+
+func readerCursor(m chat.MessageKey, pending bool, user chat.UserID) string {
+	return cursor{List: readerList(m, pending), ID: string(user)}.String()
+}
+
+// parseReaderCursor answers the id to start behind; empty for the front.
+func parseReaderCursor(text *string, m chat.MessageKey, pending bool) (chat.UserID, error) {
+	c, err := parseCursor(text, readerList(m, pending))
 	if c == nil || err != nil {
 		return "", err
 	}

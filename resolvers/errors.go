@@ -121,6 +121,9 @@ func translate(ctx context.Context, err error) *gqlerror.Error {
 		if domain.Head != nil {
 			out.Extensions["head"] = *domain.Head
 		}
+		if domain.Read != nil {
+			out.Extensions["read"], out.Extensions["revision"] = *domain.Read, *domain.Revision
+		}
 		if domain.RetryAfterMs > 0 {
 			out.Extensions["retryAfterMs"] = domain.RetryAfterMs
 		}

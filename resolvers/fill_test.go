@@ -17,10 +17,22 @@ func (w *world) fill(conv, sender string, n int) {
 // fillWith appends n messages with this body.
 func (w *world) fillWith(conv, sender string, n int, body string) {
 	w.t.Helper()
+	w.fillLike(conv, n, store.Draft{Sender: chat.UserID(sender), Body: body})
+}
+
+// fillMentioning appends n messages that mention everybody.
+func (w *world) fillMentioning(conv, sender string, n int) {
+	w.t.Helper()
+	w.fillLike(conv, n, store.Draft{Sender: chat.UserID(sender), Body: "x", MentionsAll: true})
+}
+
+func (w *world) fillLike(conv string, n int, draft store.Draft) {
+	w.t.Helper()
 	for n > 0 {
 		var drafts []store.Draft
 		for range min(n, 500) {
-			drafts = append(drafts, store.Draft{Sender: chat.UserID(sender), ClientMessageID: fmt.Sprint("fill", w.ids.Add(1)), Body: body})
+			draft.ClientMessageID = fmt.Sprint("fill", w.ids.Add(1))
+			drafts = append(drafts, draft)
 		}
 		results, err := w.main.store.Append(context.Background(), chat.ConversationID(conv), drafts)
 		if err != nil {

@@ -178,6 +178,9 @@ func complexity(c *graph.ComplexityRoot) {
 		}
 		return 1 + child*pageSize(first, 50)
 	}
+	c.Query.Changes = func(child int, _ string, first *int32) int { return 1 + child*pageSize(first, 100) }
+	readers := func(child int, first *int32, _ *string) int { return 1 + child*pageSize(first, 50) }
+	c.Receipt.Readers, c.Receipt.Pending = readers, readers
 	c.Conversation.Members = func(child int, first *int32, _ *string) int {
 		return 1 + child*pageSize(first, 50)
 	}

@@ -38,11 +38,15 @@ func (m mutation) CreateConversation(ctx context.Context, in graph.CreateConvers
 	if err := checkOptionalName("title", in.Title); err != nil {
 		return nil, err
 	}
-	members, err := userIDs("memberIds", in.MemberIds)
+	members, err := userIDs("memberIds", in.MemberIds, chat.MaxMembers)
 	if err != nil {
 		return nil, err
 	}
-	made, created, err := m.store.CreateConversation(ctx, store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members})
+	fresh := store.NewConversation{ID: id, Kind: in.Kind, Title: in.Title, Members: members}
+	if in.ReceiptPolicy != nil {
+		fresh.Policy = *in.ReceiptPolicy
+	}
+	made, created, err := m.store.CreateConversation(ctx, fresh)
 	if err == nil {
 		id = made // of a pair that exists, whatever id was asked for
 	}
@@ -83,6 +87,26 @@ func (m mutation) RemoveMembers(ctx context.Context, in graph.RemoveMembersInput
 	return m.refPayload(ctx, id)
 }
 
+func (m mutation) UpdateConversation(ctx context.Context, in graph.UpdateConversationInput) (*graph.ConversationRefPayload, error) {
+	id, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	change := store.ConversationChange{Policy: in.ReceiptPolicy}
+	if change.Title, change.Retitle = in.Title.ValueOK(); change.Retitle {
+		if err := checkOptionalName("title", change.Title); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := m.store.UpdateConversation(ctx, id, change)
+	m.tell(changed.Title, err, hint.Hint{Reason: hint.Notice, Conversation: id})
+	m.tell(changed.Policy, err, hint.Hint{Reason: hint.Settings, Conversation: id}, hint.Hint{Reason: hint.Sharing, Conversation: id})
+	if err != nil {
+		return nil, err
+	}
+	return m.refPayload(ctx, id)
+}
+
 // concerned is whose membership changed, or may have when the answer was lost.
 func concerned(changed []chat.UserID, err error, perhaps []chat.UserID) []chat.UserID {
 	if err != nil {
@@ -96,7 +120,7 @@ func membersOf(conv chat.ID, users []chat.ID) (chat.ConversationID, []chat.UserI
 	if err != nil {
 		return "", nil, err
 	}
-	list, err := userIDs("userIds", users)
+	list, err := userIDs("userIds", users, chat.MaxMembers)
 	return id, list, err
 }
 

@@ -38,8 +38,9 @@ func (query) Conversations(ctx context.Context, first *int32, after *string, fil
 	}
 	r := store.InboxRange{First: rows}
 	if filter != nil {
-		r.Unread = filter.Unread
+		r.Unread, r.Mentioned = filter.Unread, filter.Mentioned
 		r.Left = filter.Active != nil && !*filter.Active
+		r.Archived = filter.Archived != nil && *filter.Archived
 	}
 	if r.After, err = parseInboxCursor(after, r); err != nil {
 		return nil, err
@@ -110,4 +111,8 @@ func (viewerFields) Devices(ctx context.Context, _ *graph.Viewer) ([]*chat.Devic
 
 func (viewerFields) Badge(ctx context.Context, _ *graph.Viewer) (*chat.Badge, error) {
 	return viewOf(ctx).Badge(ctx)
+}
+
+func (viewerFields) SharesReads(ctx context.Context, _ *graph.Viewer) (bool, error) {
+	return viewOf(ctx).SharesReads(ctx)
 }

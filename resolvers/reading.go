@@ -15,21 +15,35 @@ func (m mutation) MarkRead(ctx context.Context, in graph.MarkReadInput) (*graph.
 	if err != nil {
 		return nil, err
 	}
-	if in.Revision != nil && *in.Revision < 0 {
-		return nil, chat.BadInput("revision", "revision must be a readRevision that the server answered.")
+	if err := checkRevision("revision", in.Revision); err != nil {
+		return nil, err
 	}
 	results, err := m.store.MarkRead(ctx, []store.ReadReport{{User: d.UserID, Conversation: conv, Seq: in.Seq, Revision: in.Revision}})
 	var r store.ReadResult
 	if err == nil {
 		r, err = results[0], results[0].Err
 	}
-	m.tell(r.Moved, err, hint.Hint{Reason: hint.Read, Conversation: conv, User: d.UserID,
-		Position: r.Read, Revision: r.Revision, Device: d.ID, Origin: callerOf(ctx).hintOrigin()})
+	m.tell(r.Moved, err, readHint(ctx, conv, r))
 	if err != nil {
 		return nil, err
 	}
 	c, err := viewOf(ctx).Conversation(ctx, conv)
 	return &graph.ReadPayload{Conversation: c}, err
+}
+
+// readHint tells of a move of the caller's position. A result that is not known
+// is shown to everybody whom it may concern: they read what is true.
+func readHint(ctx context.Context, conv chat.ConversationID, r store.ReadResult) hint.Hint {
+	d := callerOf(ctx).device
+	return hint.Hint{Reason: hint.Read, Conversation: conv, User: d.UserID, Position: r.Read, Revision: r.Revision, Device: d.ID,
+		Previous: r.Seen.Previous, Shown: r == store.ReadResult{} || r.Seen.Shown && r.Seen.Seen > r.Seen.Previous, Origin: callerOf(ctx).hintOrigin()}
+}
+
+func checkRevision(field string, revision *int32) error {
+	if revision != nil && *revision < 0 {
+		return chat.BadInput(field, field+" must be a readRevision that the server answered.")
+	}
+	return nil
 }
 
 type readPayloadFields struct{}
@@ -38,50 +52,112 @@ func (readPayloadFields) Badge(ctx context.Context, _ *graph.ReadPayload) (*chat
 	return viewOf(ctx).Badge(ctx)
 }
 
-func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload, error) {
+func (m mutation) MarkUnread(ctx context.Context, in graph.MarkUnreadInput) (*graph.ReadPayload, error) {
+	d, conv, err := deviceIn(ctx, in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	u := store.Unreading{From: in.Seq}
+	if in.Seq != nil {
+		switch {
+		case *in.Seq == 0:
+			return nil, chat.BadInput("seq", "seq must be the first message that shall be unread again; leave it out to set the reminder only.")
+		case in.ExpectedRead == nil:
+			return nil, chat.BadInput("expectedRead", "expectedRead is required with seq: the read position that the client sees.")
+		}
+		u.Expected = *in.ExpectedRead
+	}
+	after, err := m.store.MarkUnread(ctx, d.UserID, conv, u)
+	m.tell(err == nil, err, hint.Hint{Reason: hint.MarkedUnread, Conversation: conv, User: d.UserID,
+		Position: after.Read, Revision: after.Revision, Device: d.ID, Origin: callerOf(ctx).hintOrigin()})
+	if err != nil {
+		return nil, err
+	}
+	c, err := viewOf(ctx).Conversation(ctx, conv)
+	return &graph.ReadPayload{Conversation: c}, err
+}
+
+func (m mutation) MarkAllRead(ctx context.Context, in graph.MarkAllReadInput) (*graph.MarkAllReadPayload, error) {
 	d, err := deviceOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := chat.CheckCount("cursors", len(in.Cursors), chat.MaxCursors); err != nil {
-		return nil, err
+	mentions := in.IncludeMentions != nil && *in.IncludeMentions
+	var changed []store.ConversationRead
+	rejected := []*graph.CursorRejection{}
+	if in.UpTo == nil {
+		changed, err = m.store.ReadEverything(ctx, d.UserID, mentions)
+	} else {
+		changed, rejected, err = m.readUpTo(ctx, d.UserID, in.UpTo, mentions)
 	}
-	if len(in.Cursors) == 0 {
-		return &graph.AckPayload{Cursors: []*graph.DeviceCursor{}, Rejected: []*graph.CursorRejection{}}, checkEpoch(ctx, in.InstallEpoch)
-	}
-	reports := make([]store.AckReport, len(in.Cursors))
-	for i, c := range in.Cursors {
-		conv, err := conversationID("conversationId", c.ConversationID)
-		if err != nil {
-			return nil, err
-		}
-		reports[i] = store.AckReport{Device: d.ID, InstallEpoch: in.InstallEpoch, Conversation: conv, Seq: c.Seq}
-	}
-	results, err := m.store.Ack(ctx, reports)
+	m.tell(len(changed) > 0, err, allReadHints(ctx, changed)...)
 	if err != nil {
 		return nil, err
 	}
-	out := &graph.AckPayload{Cursors: []*graph.DeviceCursor{}, Rejected: []*graph.CursorRejection{}}
-	for i, r := range results {
-		var refused *chat.Error
-		switch {
-		case r.Err == nil:
-			out.Cursors = append(out.Cursors, &graph.DeviceCursor{ConversationID: reports[i].Conversation, Delivered: r.Delivered})
-		case errors.As(r.Err, &refused) && (refused.Code == chat.NotMember || refused.Code == chat.CursorAhead):
-			out.Rejected = append(out.Rejected, &graph.CursorRejection{ConversationID: in.Cursors[i].ConversationID,
-				Seq: reports[i].Seq, Code: string(refused.Code), Message: refused.Message})
-		default:
-			return nil, r.Err
-		}
-	}
-	return out, nil
+	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(changed))), Rejected: rejected}, nil
 }
 
-// checkEpoch refuses a stale install where there is no cursor to refuse it with.
-func checkEpoch(ctx context.Context, epoch int32) error {
-	d, err := viewOf(ctx).Device(ctx)
-	if err == nil && d.InstallEpoch != epoch {
-		err = chat.ErrStaleInstall()
+// readUpTo reports a list of positions, each judged by itself.
+func (m mutation) readUpTo(ctx context.Context, user chat.UserID, upTo []*graph.ReadCursorInput, mentions bool) ([]store.ConversationRead, []*graph.CursorRejection, error) {
+	if err := chat.CheckCount("upTo", len(upTo), chat.MaxCursors); err != nil {
+		return nil, nil, err
 	}
-	return err
+	reports := make([]store.ReadReport, len(upTo))
+	for i, c := range upTo {
+		conv, err := conversationID("conversationId", c.ConversationID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := checkRevision("revision", c.Revision); err != nil {
+			return nil, nil, err
+		}
+		reports[i] = store.ReadReport{User: user, Conversation: conv, Seq: c.Seq, Revision: c.Revision, KeepMentions: !mentions}
+	}
+	results, err := m.store.MarkRead(ctx, reports)
+	if err != nil {
+		return nil, nil, err
+	}
+	var changed []store.ConversationRead
+	rejected := []*graph.CursorRejection{}
+	known := map[chat.ConversationID]bool{}
+	for i, r := range results {
+		conv := reports[i].Conversation
+		switch refusal := cursorRejection(conv, reports[i].Seq, r.Err); {
+		case refusal != nil:
+			rejected = append(rejected, refusal)
+		case r.Err != nil:
+			return nil, nil, r.Err
+		case r.Moved && !known[conv]:
+			known[conv] = true
+			changed = append(changed, store.ConversationRead{Conversation: conv, Seen: r.Seen})
+		}
+	}
+	return changed, rejected, nil
+}
+
+// cursorRejection is a refusal that belongs to one position of a list; nil for
+// any other error, and for none.
+func cursorRejection(conv chat.ConversationID, seq chat.Seq, err error) *graph.CursorRejection {
+	var refused *chat.Error
+	if !errors.As(err, &refused) || refused.Code != chat.NotMember && refused.Code != chat.CursorAhead {
+		return nil
+	}
+	return &graph.CursorRejection{ConversationID: chat.ID(conv), Seq: seq, Code: string(refused.Code), Message: refused.Message}
+}
+
+// allReadHints tells once that everything may have been read, and where it was.
+func allReadHints(ctx context.Context, changed []store.ConversationRead) []hint.Hint {
+	d, origin := callerOf(ctx).device, callerOf(ctx).hintOrigin()
+	hints := []hint.Hint{{Reason: hint.AllRead, User: d.UserID, Device: d.ID, Origin: origin}}
+	for _, c := range changed {
+		hints = append(hints, hint.Hint{Reason: hint.AllRead, Conversation: c.Conversation, User: d.UserID, Device: d.ID,
+			Position: c.Seen.Seen, Previous: c.Seen.Previous, Shown: c.Seen.Shown && c.Seen.Seen != c.Seen.Previous, Origin: origin})
+	}
+	return hints
+}
+
+type markAllReadPayloadFields struct{}
+
+func (markAllReadPayloadFields) Badge(ctx context.Context, _ *graph.MarkAllReadPayload) (*chat.Badge, error) {
+	return viewOf(ctx).Badge(ctx)
 }

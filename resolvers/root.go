@@ -28,10 +28,17 @@ func (r *root) ReadPayload() graph.ReadPayloadResolver { return readPayloadField
 func (r *root) ConversationPayload() graph.ConversationPayloadResolver {
 	return conversationPayloadFields{}
 }
+func (r *root) MarkAllReadPayload() graph.MarkAllReadPayloadResolver {
+	return markAllReadPayloadFields{}
+}
+func (r *root) ChangePage() graph.ChangePageResolver     { return changePageFields{} }
+func (r *root) Message() graph.MessageResolver           { return messageFields{} }
+func (r *root) Receipt() graph.ReceiptResolver           { return receiptFields{} }
 func (r *root) ReadChanged() graph.ReadChangedResolver   { return readChangedFields{} }
 func (r *root) InboxChanged() graph.InboxChangedResolver { return inboxChangedFields{} }
 
-// mutation has its methods in reading.go, talking.go, devices.go and provisioning.go.
+// mutation has its methods in reading.go, receiving.go, talking.go, settings.go,
+// devices.go, provisioning.go and moderation.go.
 type mutation struct{ *Server }
 
 // deviceIn is the device behind a call about one conversation, and which.
@@ -47,8 +54,8 @@ func deviceIn(ctx context.Context, id chat.ID) (*chat.Device, chat.ConversationI
 // tell hints what a write changed. A write that failed for no reason of the
 // domain may have been committed all the same, its answer lost: then it is
 // hinted, too, since a repeated call would find nothing left to change.
-func (m mutation) tell(changed bool, err error, h hint.Hint) {
+func (m mutation) tell(changed bool, err error, hints ...hint.Hint) {
 	if changed || err != nil && !errors.As(err, new(*chat.Error)) {
-		m.relay.Tell(h)
+		m.relay.Tell(hints...)
 	}
 }

@@ -44,6 +44,9 @@ type Config struct {
 	// Origins are host patterns of web pages that may open sockets, besides the
 	// server's own host.
 	Origins []string
+	// ReceiptMerge is for how long receiptsChanged gathers moves in conversations
+	// whose receipts have no names; 0 means one second.
+	ReceiptMerge time.Duration
 }
 
 // Server answers GraphQL over HTTP, WebSocket and server-sent events.
@@ -57,6 +60,8 @@ type Server struct {
 	graphql    *handler.Server
 	mux        *http.ServeMux
 
+	receiptMerge time.Duration
+
 	sockets sockets
 	// running counts what outlives its HTTP handler: operations on sockets and
 	// the goroutines that feed subscriptions.
@@ -68,7 +73,10 @@ const requestTimeout = 10 * time.Second
 
 // New wires a server.
 func New(c Config) *Server {
-	s := &Server{store: c.Store, hub: c.Hub, relay: c.Relay, log: c.Log, serviceKey: hashServiceKey(c.ServiceKey), origins: c.Origins}
+	s := &Server{store: c.Store, hub: c.Hub, relay: c.Relay, log: c.Log, serviceKey: hashServiceKey(c.ServiceKey), origins: c.Origins, receiptMerge: c.ReceiptMerge}
+	if s.receiptMerge == 0 {
+		s.receiptMerge = time.Second
+	}
 	s.graphql = s.newGraphQL(c)
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("/graphql", s.serveGraphQL)

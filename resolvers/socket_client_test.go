@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -54,9 +56,27 @@ type hinted struct {
 // dial opens a raw socket.
 func (p *process) dial(t *testing.T, protocols ...string) *websocket.Conn {
 	t.Helper()
+	return p.dialBy(t, http.DefaultClient, protocols...)
+}
+
+// dialNarrow opens a raw socket that holds little of what its client does not read.
+func (p *process) dialNarrow(t *testing.T, protocols ...string) *websocket.Conn {
+	t.Helper()
+	narrow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			err = conn.(*net.TCPConn).SetReadBuffer(4096)
+		}
+		return conn, err
+	}}}
+	return p.dialBy(t, narrow, protocols...)
+}
+
+func (p *process) dialBy(t *testing.T, by *http.Client, protocols ...string) *websocket.Conn {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.http.URL, "http")+"/graphql", &websocket.DialOptions{Subprotocols: protocols})
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.http.URL, "http")+"/graphql", &websocket.DialOptions{Subprotocols: protocols, HTTPClient: by})
 	if err != nil {
 		t.Fatal(err)
 	}

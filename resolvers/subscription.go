@@ -2,6 +2,7 @@ package resolvers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tidemark/chat"
@@ -15,23 +16,27 @@ const minPace = 100 * time.Millisecond
 type subscription struct{ *Server }
 
 func (s subscription) ReadChanged(ctx context.Context) (<-chan *graph.ReadChanged, error) {
-	return subscribe(ctx, s.Server, hint.Reads, readChanged)
+	return subscribe(ctx, s.Server, hint.Reads, "", feed(readChanged))
 }
 
 func (s subscription) InboxChanged(ctx context.Context) (<-chan *graph.InboxChanged, error) {
-	return subscribe(ctx, s.Server, hint.Inbox, inboxChanged)
+	return subscribe(ctx, s.Server, hint.Inbox, "", feed(inboxChanged))
 }
 
 func readChanged(e hint.Event) *graph.ReadChanged {
 	if e.Reasons[0] == hint.Resync {
 		return &graph.ReadChanged{Reason: graph.ReadReasonResync}
 	}
-	r := &graph.ReadChanged{Reason: graph.ReadReasonRead, ConversationID: &e.Conversation}
-	if e.Position > 0 {
-		r.Read, r.Revision = &e.Position, &e.Revision
-	}
+	r := &graph.ReadChanged{Reason: graph.ReadReason(e.Move)}
 	if e.Device != "" {
 		r.OriginDeviceID = &e.Device
+	}
+	if e.Conversation == "" { // all read
+		return r
+	}
+	r.ConversationID = &e.Conversation
+	if e.Position > 0 || e.Revision > 0 {
+		r.Read, r.Revision = &e.Position, &e.Revision
 	}
 	return r
 }
@@ -39,7 +44,13 @@ func readChanged(e hint.Event) *graph.ReadChanged {
 func inboxChanged(e hint.Event) *graph.InboxChanged {
 	out := &graph.InboxChanged{}
 	for _, r := range e.Reasons {
-		out.Reasons = append(out.Reasons, graph.InboxReason(r))
+		reason := graph.InboxReason(r)
+		if r == hint.MarkedUnread || r == hint.AllRead {
+			reason = graph.InboxReasonRead
+		}
+		if !slices.Contains(out.Reasons, reason) {
+			out.Reasons = append(out.Reasons, reason)
+		}
 	}
 	if e.Reasons[0] != hint.Resync {
 		out.ConversationID = &e.Conversation
@@ -47,11 +58,9 @@ func inboxChanged(e hint.Event) *graph.InboxChanged {
 	return out
 }
 
-// subscribe feeds a channel from a mailbox until ctx ends, the session's
-// credential ends, or the hub is closed. Events that asked the database for
-// something are at least a tenth of a second apart, and ten times what the last
-// evaluation took; hints merge meanwhile. The last of many has the badge.
-func subscribe[T any](ctx context.Context, s *Server, topic hint.Topic, convert func(hint.Event) *T) (<-chan *T, error) {
+// subscribe makes a channel that run fills from a mailbox until ctx ends, the
+// session's credential ends, or the hub is closed. The channel is closed when run returns.
+func subscribe[T any](ctx context.Context, s *Server, topic hint.Topic, conv chat.ConversationID, run func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T)) (<-chan *T, error) {
 	if _, err := deviceOf(ctx); err != nil {
 		return nil, err
 	}
@@ -59,21 +68,22 @@ func subscribe[T any](ctx context.Context, s *Server, topic hint.Topic, convert 
 		return nil, errShuttingDown
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	session, close, err := s.sessionFor(ctx, cancel)
+	session, closeSession, err := s.sessionFor(ctx, cancel)
 	if err == nil {
 		var mailbox *hint.Mailbox
-		if mailbox, err = session.Subscribe(topic); err == nil {
+		if mailbox, err = session.Subscribe(topic, conv); err == nil {
 			events := make(chan *T)
 			go func() {
 				defer s.running.leave()
 				defer cancel()
-				defer close()
+				defer closeSession()
 				defer session.Unsubscribe(mailbox)
-				feed(ctx, mailbox, streamOf(ctx), events, convert)
+				defer close(events)
+				run(ctx, mailbox, events)
 			}()
 			return events, nil
 		}
-		close()
+		closeSession()
 	}
 	cancel()
 	s.running.leave()
@@ -105,36 +115,56 @@ func (s *Server) sessionFor(ctx context.Context, end func()) (session *hint.Sess
 	}, nil
 }
 
-func feed[T any](ctx context.Context, mailbox *hint.Mailbox, st *stream, out chan<- *T, convert func(hint.Event) *T) {
-	defer close(out)
-	for {
-		events, err := mailbox.Take(ctx)
-		if err != nil {
-			return
-		}
-		began, took := time.Now(), time.Duration(0)
-		for _, e := range events {
-			st.badge = e.Last
-			select {
-			case out <- convert(e):
-			case <-ctx.Done():
+// feed converts events one by one. Those that asked the database for something
+// are at least a tenth of a second apart, and ten times what the last evaluation
+// took; hints merge meanwhile. The last of many has the badge.
+func feed[T any](convert func(hint.Event) *T) func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T) {
+	return func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T) {
+		st := streamOf(ctx)
+		for {
+			events, err := mailbox.Take(ctx)
+			if err != nil {
 				return
 			}
-			select {
-			case d := <-st.done:
+			began, took := time.Now(), time.Duration(0)
+			for _, e := range events {
+				st.badge = e.Last
+				d, ok := send(ctx, st, out, convert(e))
+				if !ok {
+					return
+				}
 				took += d
-			case <-ctx.Done():
+			}
+			if took > 0 && !rest(ctx, began, max(minPace, 10*took)) {
 				return
 			}
 		}
-		if took == 0 {
-			continue
-		}
-		select {
-		case <-time.After(time.Until(began.Add(max(minPace, 10*took)))):
-		case <-ctx.Done():
-			return
-		}
+	}
+}
+
+// send hands an event over and waits until it was evaluated, for which the
+// database took that long; false if ctx ended.
+func send[T any](ctx context.Context, st *stream, out chan<- *T, event *T) (took time.Duration, ok bool) {
+	select {
+	case out <- event:
+	case <-ctx.Done():
+		return 0, false
+	}
+	select {
+	case took = <-st.done:
+		return took, true
+	case <-ctx.Done():
+		return 0, false
+	}
+}
+
+// rest waits until pace has passed since began; false if ctx ended.
+func rest(ctx context.Context, began time.Time, pace time.Duration) bool {
+	select {
+	case <-time.After(time.Until(began.Add(pace))):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -20,16 +20,52 @@ func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*
 	if err := chat.CheckBody("body", in.Body); err != nil {
 		return nil, err
 	}
-	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: string(in.ClientMessageID), Body: in.Body}})
+	if err := checkRevision("readRevision", in.ReadRevision); err != nil {
+		return nil, err
+	}
+	mentions, err := userIDs("mentions", in.Mentions, chat.MaxMentions)
+	if err != nil {
+		return nil, err
+	}
+	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: string(in.ClientMessageID), Body: in.Body,
+		Mentions: mentions, MentionsAll: in.MentionsAll != nil && *in.MentionsAll, ReadUpTo: in.ReadUpTo, ReadRevision: in.ReadRevision}})
 	var r store.Appended
 	if err == nil {
 		r, err = results[0], results[0].Err
 	}
-	m.tell(err == nil && !r.Duplicate, err, hint.Hint{Reason: hint.Message, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
+	hints := []hint.Hint{{Reason: hint.Message, Conversation: conv, Merge: r.Mode == chat.Pull, Origin: callerOf(ctx).hintOrigin()}}
+	if r.Read.Moved || err != nil && in.ReadUpTo != nil {
+		hints = append(hints, readHint(ctx, conv, r.Read))
+	}
+	m.tell(err == nil && !r.Duplicate, err, hints...)
 	if err != nil {
 		return nil, err
 	}
 	return m.messagePayload(ctx, conv, r.Seq, r.Duplicate)
+}
+
+func (m mutation) EditMessage(ctx context.Context, in graph.EditMessageInput) (*graph.MessagePayload, error) {
+	d, conv, err := deviceIn(ctx, in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	if err := chat.CheckBody("body", in.Body); err != nil {
+		return nil, err
+	}
+	edit := store.Edit{Body: in.Body, MentionsAll: in.MentionsAll}
+	if in.Mentions != nil {
+		mentions, err := userIDs("mentions", in.Mentions, chat.MaxMentions)
+		if err != nil {
+			return nil, err
+		}
+		edit.Mentions = &mentions
+	}
+	changed, err := m.store.Edit(ctx, d.UserID, conv, in.Seq, edit)
+	m.tell(changed, err, hint.Hint{Reason: hint.Edit, Conversation: conv, Origin: callerOf(ctx).hintOrigin()})
+	if err != nil {
+		return nil, err
+	}
+	return m.messagePayload(ctx, conv, in.Seq, false)
 }
 
 func (m mutation) RecallMessage(ctx context.Context, in graph.RecallMessageInput) (*graph.MessagePayload, error) {

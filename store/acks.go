@@ -17,10 +17,13 @@ type AckReport struct {
 	Seq          chat.Seq
 }
 
-// AckResult is the merged position for one report, or Err.
+// AckResult is the merged position for one report, or Err. Moved says that this
+// call moved it from Previous, or may have after a lost connection, and Shown
+// that others may be told so.
 type AckResult struct {
-	Delivered chat.Seq
-	Err       error
+	Delivered, Previous chat.Seq
+	Moved, Shown        bool
+	Err                 error
 }
 
 // sqlAck writes a batch of acknowledgements without a lock on devices: a cursor
@@ -28,7 +31,7 @@ type AckResult struct {
 // replaces the row, an equal one merges by maximum, a lower one does nothing, so
 // that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys.
 // $1 index, $2 device, $3 conversation, $4 seq, $5 install epoch, one of each per report.
-const sqlAck = `
+var sqlAck = `
 WITH input AS (
   SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS t(i, d, c, seq, epoch)),
 judged AS MATERIALIZED (
@@ -36,9 +39,10 @@ judged AS MATERIALIZED (
          CASE WHEN dv.device_id IS NULL THEN 3 WHEN t.epoch <> dv.install_epoch THEN 4
               WHEN m.user_id IS NULL THEN 1 WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
-         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq
+         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("x", "cv") + ` AS shown
   FROM input t
   LEFT JOIN devices dv ON dv.device_id = t.d AND dv.revoked_at IS NULL
+  LEFT JOIN users x ON x.user_id = dv.user_id
   LEFT JOIN members m ON m.user_id = dv.user_id AND m.conv_id = t.c
   LEFT JOIN conversations cv ON cv.conv_id = m.conv_id
   LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c),
@@ -55,7 +59,7 @@ moved AS (
   WHERE excluded.install_epoch > r.install_epoch
      OR excluded.install_epoch = r.install_epoch AND excluded.delivered_seq > r.delivered_seq
   RETURNING device_id, conv_id, delivered_seq)
-SELECT j.i, j.refused, j.head, coalesce(n.delivered_seq, j.delivered_seq)
+SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false)
 FROM judged j LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c ORDER BY j.i`
 
 // sqlAckTruth runs behind sqlAck in the same transaction with a younger
@@ -74,9 +78,12 @@ LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c ORDER BY 
 // the database's. Safe to repeat, and repeated within ctx if the connection is lost.
 func (s *Store) Ack(ctx context.Context, reports []AckReport) ([]AckResult, error) {
 	results := make([]AckResult, len(reports))
-	_, err := s.repeat(ctx, "ack", func() error { return s.ackOnce(ctx, reports, results) })
+	repeated, err := s.repeat(ctx, "ack", func() error { return s.ackOnce(ctx, reports, results) })
 	if err != nil {
 		return nil, err
+	}
+	for i := range results {
+		results[i].Moved = results[i].Moved || repeated && results[i].Err == nil
 	}
 	return results, nil
 }
@@ -94,9 +101,10 @@ func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckR
 	var batch pgx.Batch
 	batch.Queue(sqlAck, index, devices, convs, seqs, epochs).Query(func(rows pgx.Rows) error {
 		var refused int
-		var head, delivered chat.Seq
-		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &delivered}, func() error {
-			results[i] = AckResult{Delivered: delivered}
+		var head chat.Seq
+		var r AckResult
+		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Previous, &r.Delivered, &r.Moved, &r.Shown}, func() error {
+			results[i] = r
 			switch refused {
 			case 1:
 				results[i] = AckResult{Err: chat.ErrNotMember()}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"tidemark/chat"
 	"tidemark/store"
 )
@@ -359,10 +361,11 @@ func TestAppendNeedsTheLock(t *testing.T) {
 		_, err = tx.Exec(w.ctx, store.SQLLockForAppend, "c")
 		w.must(err)
 		between()
-		var i int64
-		var duplicate, differs bool
-		w.must(tx.QueryRow(w.ctx, store.SQLAppend, "c", []string{"a"}, []string{"m"}, [][]byte{{1}}, []string{"x"}).Scan(&i, &seq, &duplicate, &differs))
-		return seq
+		rows, err := tx.Query(w.ctx, store.SQLAppend, "c", []string{"a"}, []string{"m"}, [][]byte{{1}}, []string{"x"}, []bool{false}, []*int64{nil}, []*int32{nil}, []int{}, []string{})
+		w.must(err)
+		values, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
+		w.must(err)
+		return chat.Seq(values[1].(int64))
 	}
 	if seq := attempt(func() { w.group("c", "a", "b") }); seq != 0 {
 		t.Errorf("written unlocked, at %d", seq)

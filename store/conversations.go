@@ -15,11 +15,13 @@ type NewConversation struct {
 	Kind    chat.ConversationKind
 	Title   *string
 	Members []chat.UserID // in the order of their joins; repeated ids count once
+	// Policy says who sees receipts; empty means SENDER.
+	Policy chat.ReceiptPolicy
 }
 
 // DO NOTHING covers both keys: the id, and the pair of a DIRECT conversation.
 const sqlCreateConversation = `
-INSERT INTO conversations (conv_id, kind, title, direct_low, direct_high) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO conversations (conv_id, kind, title, direct_low, direct_high, receipt_policy) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING`
 
 const sqlConversationOfPair = `SELECT conv_id FROM conversations WHERE direct_low = $1 AND direct_high = $2`
@@ -33,6 +35,9 @@ const sqlPresentMembers = `SELECT user_id FROM members WHERE conv_id = $1 AND le
 // Safe to repeat.
 func (s *Store) CreateConversation(ctx context.Context, n NewConversation) (id chat.ConversationID, created bool, err error) {
 	n.Members = distinct(n.Members)
+	if n.Policy == "" {
+		n.Policy = chat.ReceiptsSender
+	}
 	var low, high *chat.UserID
 	if n.Kind == chat.Direct {
 		if len(n.Members) != 2 {
@@ -43,19 +48,21 @@ func (s *Store) CreateConversation(ctx context.Context, n NewConversation) (id c
 	}
 	repeated, err := s.repeat(ctx, "create conversation", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
-			if err := requireUsers(ctx, tx, n.Members); err != nil {
-				return err
-			}
-			tag, err := tx.Exec(ctx, sqlCreateConversation, n.ID, n.Kind, n.Title, low, high)
+			tag, err := tx.Exec(ctx, sqlCreateConversation, n.ID, n.Kind, n.Title, low, high, n.Policy)
 			if err != nil {
 				return err
 			}
-			if created = tag.RowsAffected() == 1; created {
-				id = n.ID
-				_, err = join(ctx, tx, id, n.Members, chat.HistoryMembership)
+			if created = tag.RowsAffected() == 1; !created {
+				if id, err = existingConversation(ctx, tx, n, low, high); err != nil {
+					return err
+				}
+				return lockUsers(ctx, tx, n.Members)
+			}
+			if err := lockUsers(ctx, tx, n.Members); err != nil {
 				return err
 			}
-			id, err = existingConversation(ctx, tx, n, low, high)
+			id = n.ID
+			_, err = join(ctx, tx, id, n.Members, chat.HistoryMembership)
 			return err
 		})
 	})

@@ -47,6 +47,10 @@ func errNoConversation() error {
 	return &chat.Error{Code: chat.NotFound, Message: "There is no such conversation."}
 }
 
+func errNoMessage() error {
+	return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "There is no message at this seq that you may see, or it was withdrawn."}
+}
+
 func errNoDevice() error {
 	return &chat.Error{Code: chat.NotFound, Message: "There is no such device, or it was revoked."}
 }

@@ -13,7 +13,7 @@ SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
   SELECT m.conv_id, ` + sqlUnread + ` AS unread FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.left_at IS NULL) v`
 
 // The two statements of an append, for a test that lets something happen between them.
-const (
+var (
 	SQLLockForAppend = sqlLockForAppend
 	SQLAppend        = sqlAppend
 )

@@ -9,50 +9,64 @@ import (
 	"tidemark/chat"
 )
 
+// sqlActivity: the time of the newest message or notice that the viewer may see,
+// else of their join. A period that is over has left its own in the member row.
+const sqlActivity = `
+coalesce(CASE WHEN m.left_at IS NULL AND c.last_activity_seq >= m.from_seq THEN c.last_activity_at END, m.past_activity_at, m.joined_at)`
+
+// sqlArchived: archived, and no message of another user was counted since while
+// the viewer was a member: whatever was counted since is their own. No event is read.
+const sqlArchived = `
+(m.archived_at_seq IS NOT NULL
+ AND coalesce(m.to_ord, c.message_ord) - m.archived_ord = coalesce(m.to_own, m.sent_ord) - m.archived_own)`
+
 // sqlConversationColumns: a conversation as the viewer $1 sees it on device $2.
-// All by primary keys; no event is read but what sqlUnread and sqlActivity say.
+// All by primary keys; no event is read but what sqlUnread says.
 var sqlConversationColumns = `
-  m.conv_id, c.kind, c.title, c.epoch, coalesce(m.to_seq, c.head) AS head,
-  coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.revision, 0) AS revision,
+  m.conv_id, c.kind, CASE WHEN m.left_at IS NULL THEN c.title ELSE m.left_title END AS title, c.epoch, coalesce(m.to_seq, c.head) AS head,
+  coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked_unread,
   coalesce((SELECT dc.delivered_seq FROM device_cursors dc JOIN devices d USING (device_id)
             WHERE dc.device_id = $2 AND dc.conv_id = m.conv_id AND dc.install_epoch = d.install_epoch), 0) AS delivered_seq,
   m.from_seq, m.to_seq,
   CASE WHEN m.former_periods > 0 THEN ARRAY(
     SELECT ARRAY[p.from_seq, p.to_seq] FROM membership_periods p
     WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden ORDER BY p.from_seq) END AS former,
+  m.pinned_at IS NOT NULL AS pinned, m.muted, ` + sqlArchived + ` AS archived,
+  coalesce(m.left_members, c.member_count) AS members, coalesce(m.left_policy, c.receipt_policy) AS policy,
   ` + sqlUnread + ` AS unread,
+  ` + sqlMentions + ` AS mentions,
   ` + sqlActivity + ` AS activity`
 
-// sqlInbox: one page of the viewer's list by newest activity, then id, both
-// descending. One index range of members, then primary keys.
-// $3 active, $4 has unread (null: either), $5 and $6 the last row before the page, $7 rows.
+// sqlInbox: one page of the viewer's list: pinned first, then by newest activity,
+// then id, descending. One index range of members, then primary keys.
+// $3 active, $4 archived, $5 asks for attention, $6 mentioned (null: either),
+// $7 to $9 the last row before the page, $10 rows.
 var sqlInbox = `
 SELECT * FROM (SELECT ` + sqlConversationColumns + ` FROM ` + sqlViewed + `
-  WHERE m.user_id = $1 AND (m.left_at IS NULL) = $3) v
-WHERE ($4::boolean IS NULL OR (v.unread > 0) = $4)
-  AND ($5::timestamptz IS NULL OR (v.activity, v.conv_id) < ($5, $6))
-ORDER BY v.activity DESC, v.conv_id DESC LIMIT $7`
+  WHERE m.user_id = $1 AND (m.left_at IS NULL) = $3 AND ` + sqlArchived + ` = $4) v
+WHERE ($5::boolean IS NULL OR ` + sqlAttention + ` = $5)
+  AND ($6::boolean IS NULL OR (v.mentions > 0) = $6)
+  AND ($8::timestamptz IS NULL OR (v.pinned, v.activity, v.conv_id) < ($7, $8, $9))
+ORDER BY v.pinned DESC, v.activity DESC, v.conv_id DESC LIMIT $10`
 
 var sqlConversations = `
-SELECT ` + sqlConversationColumns + ` FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.conv_id = ANY($3)`
-
-// sqlBadge: the sum that the badge is defined as, over the rows of sqlInbox that count.
-var sqlBadge = `
-SELECT coalesce(sum(v.unread), 0), count(*) FILTER (WHERE v.unread > 0)
-FROM (SELECT ` + sqlUnread + ` AS unread FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.left_at IS NULL) v`
+SELECT ` + sqlConversationColumns + ` FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.conv_id = ANY($3) ORDER BY m.conv_id`
 
 // InboxKey is the place of a row in the list: the sort key of its row.
 type InboxKey struct {
+	Pinned   bool
 	Activity time.Time
 	ID       chat.ConversationID
 }
 
 // InboxRange selects a page of the viewer's list.
 type InboxRange struct {
-	Left   bool      // conversations that the viewer has left, instead of present ones
-	Unread *bool     // only those with, or only those without unread messages
-	After  *InboxKey // rows behind this one; nil starts at the front
-	First  int       // rows at most
+	Left      bool      // conversations that the viewer has left, instead of present ones
+	Archived  bool      // archived ones, instead of the others
+	Unread    *bool     // only those that ask for attention, or only those that do not
+	Mentioned *bool     // only those with, or only those without unread mentions
+	After     *InboxKey // rows behind this one; nil starts at the front
+	First     int       // rows at most
 }
 
 // InboxPage is a page of the list. More says that rows follow it.
@@ -61,16 +75,18 @@ type InboxPage struct {
 	More          bool
 }
 
-// Inbox reads a page of the viewer's conversations, newest activity first.
+// Inbox reads a page of the viewer's conversations: pinned ones first, then by
+// newest activity.
 func (vw *View) Inbox(ctx context.Context, r InboxRange) (*InboxPage, error) {
+	var pinned *bool
 	var after *time.Time
 	var afterID *chat.ConversationID
 	if r.After != nil {
-		after, afterID = &r.After.Activity, &r.After.ID
+		pinned, after, afterID = &r.After.Pinned, &r.After.Activity, &r.After.ID
 	}
 	var page InboxPage
 	err := vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		list, err := vw.collect(ctx, tx, sqlInbox, vw.viewer.User, vw.viewer.Device, !r.Left, r.Unread, after, afterID, r.First+1)
+		list, err := vw.collect(ctx, tx, sqlInbox, vw.viewer.User, vw.viewer.Device, !r.Left, r.Archived, r.Unread, r.Mentioned, pinned, after, afterID, r.First+1)
 		if err != nil {
 			return err
 		}
@@ -113,11 +129,14 @@ func (vw *View) scanConversation(row pgx.CollectableRow) (*chat.Conversation, er
 	c := &chat.Conversation{Version: vw.sn.version}
 	var newest chat.MembershipPeriod
 	var former [][]int64
-	err := row.Scan(&c.ID, &c.Kind, &c.Title, &c.Epoch, &c.Head, &c.Read, &c.ReadRevision, &c.Delivered,
-		&newest.FromSeq, &newest.ToSeq, &former, &c.UnreadMessages, &c.LastActivityAt.Time)
+	var members int32
+	err := row.Scan(&c.ID, &c.Kind, &c.Title, &c.Epoch, &c.Head, &c.Read, &c.ReadRevision, &c.MarkedUnread, &c.Delivered,
+		&newest.FromSeq, &newest.ToSeq, &former, &c.Pinned, &c.Muted, &c.Archived, &members, &c.ReceiptPolicy,
+		&c.UnreadMessages, &c.UnreadMentions, &c.LastActivityAt.Time)
 	if err != nil {
 		return nil, err
 	}
+	c.Mode = chat.Fanout(members, vw.sn.store.pullAbove)
 	c.Membership = &chat.Membership{Active: newest.ToSeq == nil}
 	for _, p := range former {
 		to := chat.Seq(p[1])
@@ -126,22 +145,4 @@ func (vw *View) scanConversation(row pgx.CollectableRow) (*chat.Conversation, er
 	c.Membership.Periods = append(c.Membership.Periods, &newest)
 	c.MinSeq = c.Membership.Periods[0].FromSeq
 	return c, nil
-}
-
-// Badge reads the viewer's badge.
-func (vw *View) Badge(ctx context.Context) (*chat.Badge, error) {
-	err := vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if vw.badge != nil {
-			return nil
-		}
-		b := chat.Badge{Version: vw.sn.version}
-		var unread int64
-		if err := tx.QueryRow(ctx, sqlBadge, vw.viewer.User).Scan(&unread, &b.Conversations); err != nil {
-			return err
-		}
-		b.Unread = chat.Count(unread)
-		vw.badge = &b
-		return nil
-	})
-	return vw.badge, err
 }

@@ -10,7 +10,9 @@ import (
 
 // sqlJoin begins a membership period for each of the users who is not a member
 // now, in the order given, with one MemberJoined event each. A former period is
-// moved out of the member row first. Run under the conversation's lock.
+// moved out of the member row first; hiding one keeps how far it was seen and
+// received. An archive moves along: what was sent meanwhile does not end it. Run
+// under the conversation's lock.
 // $1 conversation, $2 users, $3 hide the former periods.
 const sqlJoin = `
 WITH joining AS MATERIALIZED (
@@ -23,16 +25,22 @@ raised AS (
   FROM (SELECT count(*) AS n FROM joining) k
   WHERE c.conv_id = $1 AND k.n > 0
   RETURNING c.head - k.n AS head, c.message_ord, clock_timestamp() AS at),
-hidden AS (
-  UPDATE membership_periods p SET hidden = true, seen_cap = least(coalesce(rp.seen_seq, 0), p.to_seq)
+known AS MATERIALIZED (
+  SELECT j.user_id, coalesce(rp.seen_seq, 0) AS seen_seq, coalesce((
+    SELECT max(dc.delivered_seq) FROM devices d JOIN device_cursors dc ON dc.device_id = d.device_id AND dc.conv_id = $1 AND dc.install_epoch = d.install_epoch
+    WHERE d.user_id = j.user_id AND d.revoked_at IS NULL), 0) AS delivered_seq
   FROM joining j LEFT JOIN read_positions rp ON rp.user_id = j.user_id AND rp.conv_id = $1
-  WHERE $3 AND j.back AND p.user_id = j.user_id AND p.conv_id = $1 AND NOT p.hidden),
+  WHERE $3 AND j.back),
+hidden AS (
+  UPDATE membership_periods p SET hidden = true, seen_cap = least(k.seen_seq, p.to_seq), delivered_cap = least(k.delivered_seq, p.to_seq)
+  FROM known k WHERE p.user_id = k.user_id AND p.conv_id = $1 AND NOT p.hidden),
 former AS (
-  INSERT INTO membership_periods (user_id, conv_id, from_seq, to_seq, hidden, seen_cap, from_ord, from_own, to_ord, to_own)
-  SELECT m.user_id, m.conv_id, m.from_seq, m.to_seq, $3, CASE WHEN $3 THEN least(coalesce(rp.seen_seq, 0), m.to_seq) END,
+  INSERT INTO membership_periods (user_id, conv_id, from_seq, to_seq, hidden, seen_cap, delivered_cap, from_ord, from_own, to_ord, to_own)
+  SELECT m.user_id, m.conv_id, m.from_seq, m.to_seq, $3,
+         CASE WHEN $3 THEN least(k.seen_seq, m.to_seq) END, CASE WHEN $3 THEN least(k.delivered_seq, m.to_seq) END,
          m.from_ord, m.from_own, m.to_ord, m.to_own
   FROM joining j JOIN members m ON m.user_id = j.user_id AND m.conv_id = $1
-  LEFT JOIN read_positions rp ON rp.user_id = j.user_id AND rp.conv_id = $1
+  LEFT JOIN known k ON k.user_id = j.user_id
   WHERE j.back),
 entered AS (
   INSERT INTO members AS m (user_id, conv_id, joined_at, from_seq, from_ord, from_own)
@@ -41,6 +49,9 @@ entered AS (
     joined_at = excluded.joined_at, left_at = NULL,
     from_seq = excluded.from_seq, from_ord = excluded.from_ord, from_own = excluded.from_own,
     to_seq = NULL, to_ord = NULL, to_own = NULL,
+    archived_ord = m.archived_ord + (excluded.from_ord - m.to_ord),
+    past_activity_at = CASE WHEN $3 THEN NULL ELSE m.past_activity_at END,
+    left_title = NULL, left_policy = NULL, left_members = NULL,
     former_periods = m.former_periods + 1, changed_xid = pg_current_xact_id()),
 logged AS (
   INSERT INTO events (conv_id, seq, kind, subject, message_ord, at)
@@ -48,7 +59,8 @@ logged AS (
 SELECT user_id FROM joining ORDER BY n`
 
 // sqlLeave ends the membership period of each of the users who is a member now,
-// at the MemberLeft event that it appends for each. Run under the conversation's lock.
+// at the MemberLeft event that it appends for each. What they go on seeing of the
+// conversation stays in their member row. Run under the conversation's lock.
 // $1 conversation, $2 users, $3 who caused it (null: the service).
 const sqlLeave = `
 WITH leaving AS MATERIALIZED (
@@ -59,9 +71,11 @@ raised AS (
   UPDATE conversations c SET head = head + k.n, member_count = member_count - k.n::int, changed_xid = pg_current_xact_id()
   FROM (SELECT count(*) AS n FROM leaving) k
   WHERE c.conv_id = $1 AND k.n > 0
-  RETURNING c.head - k.n AS head, c.message_ord, clock_timestamp() AS at),
+  RETURNING c.head - k.n AS head, c.message_ord, c.title, c.receipt_policy, c.member_count + k.n::int AS member_count, c.last_activity_seq, c.last_activity_at, clock_timestamp() AS at),
 ended AS (
-  UPDATE members m SET left_at = r.at, to_seq = r.head + l.n, to_ord = r.message_ord, to_own = m.sent_ord, changed_xid = pg_current_xact_id()
+  UPDATE members m SET left_at = r.at, to_seq = r.head + l.n, to_ord = r.message_ord, to_own = m.sent_ord,
+    past_activity_at = CASE WHEN r.last_activity_seq >= m.from_seq THEN r.last_activity_at ELSE m.past_activity_at END,
+    left_title = r.title, left_policy = r.receipt_policy, left_members = r.member_count, changed_xid = pg_current_xact_id()
   FROM leaving l, raised r WHERE m.user_id = l.user_id AND m.conv_id = $1),
 logged AS (
   INSERT INTO events (conv_id, seq, kind, sender, subject, message_ord, at)
@@ -99,7 +113,7 @@ func (s *Store) changeMembers(ctx context.Context, what string, conv chat.Conver
 			case kind == chat.Direct:
 				return errDirectMembers()
 			}
-			if err := requireUsers(ctx, tx, users); err != nil {
+			if err := lockUsers(ctx, tx, users); err != nil {
 				return err
 			}
 			changed, err = change(tx)

@@ -16,9 +16,13 @@ type Draft struct {
 	ClientMessageID string
 	Body            string
 	// Mentions and MentionsAll are part of the content that a repeated
-	// ClientMessageID is compared by.
+	// ClientMessageID is compared by. Those who are not members are left out.
 	Mentions    []chat.UserID
 	MentionsAll bool
+	// ReadUpTo, if set, is a read report of the sender in the same transaction,
+	// with ReadRevision as in [ReadReport]. It is judged against head before the message.
+	ReadUpTo     *chat.Seq
+	ReadRevision *int32
 }
 
 // Appended is what became of a draft: its seq, or Err. Duplicate says that the
@@ -28,7 +32,11 @@ type Draft struct {
 type Appended struct {
 	Seq       chat.Seq
 	Duplicate bool
-	Err       error
+	// Read is what became of ReadUpTo; it is not applied for a duplicate.
+	Read ReadResult
+	// Mode is how the members are to be told.
+	Mode chat.FanoutMode
+	Err  error
 }
 
 // contentHash covers body, mentions and mentionsAll, each part with its length
@@ -62,28 +70,42 @@ SELECT set_config('tidemark.locked', conv_id, true) FROM conversations WHERE con
 // later statement, whose snapshot is younger than the wait for this lock.
 const sqlLockConversation = `SELECT kind FROM conversations WHERE conv_id = $1 FOR NO KEY UPDATE`
 
-// sqlAppend numbers and inserts the drafts that are neither repeated nor by
-// strangers, raises head and ordinals, and tells what became of each. Run under
-// the conversation's lock. By primary key and events_client_message only; the
-// rows it writes do not depend on the number of members.
-// $1 conversation; $2 senders, $3 client message ids, $4 hashes, $5 bodies.
-const sqlAppend = `
+// sqlAppend numbers and inserts the drafts that are neither repeated nor refused,
+// raises head and ordinals, reads up to where their senders say, and tells what
+// became of each. Run under the conversation's lock. By primary keys and
+// events_client_message only; the rows it writes do not depend on the number of
+// members: event, conversation, the sender's member row, and one for each name mentioned.
+// $1 conversation; $2 senders, $3 client message ids, $4 hashes, $5 bodies, $6 mention all, $7 read up to, $8 revision;
+// $9 and $10 which draft mentions whom.
+var sqlAppend = `
 WITH input AS (
-  SELECT * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[]) WITH ORDINALITY AS t(sender, client_id, hash, body, i)),
+  SELECT * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::boolean[], $7::bigint[], $8::int[])
+    WITH ORDINALITY AS t(sender, client_id, hash, body, mention_all, up_to, rev, i)),
 judged AS MATERIALIZED (
-  SELECT t.*, old.seq AS old_seq, old.content_hash IS DISTINCT FROM t.hash AS differs, m.user_id IS NOT NULL AS member, m.sent_ord
+  SELECT t.*, old.seq AS old_seq, old.content_hash IS DISTINCT FROM t.hash AS differs, m.user_id IS NOT NULL AS member, m.sent_ord,
+         coalesce(t.up_to < 0 OR t.up_to > c.head, false) AS ahead, c.head, c.member_count,
+         coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.seen_seq, 0) AS seen_seq,
+         coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked, ` + sqlShown("x", "c") + ` AS shown
   FROM input t
   LEFT JOIN events old ON old.conv_id = $1 AND old.sender = t.sender AND old.client_message_id = t.client_id
   LEFT JOIN members m ON m.user_id = t.sender AND m.conv_id = $1 AND m.left_at IS NULL
-    AND current_setting('tidemark.locked', true) = m.conv_id),
+    AND current_setting('tidemark.locked', true) = m.conv_id
+  LEFT JOIN conversations c ON c.conv_id = m.conv_id
+  LEFT JOIN users x ON x.user_id = m.user_id AND t.up_to IS NOT NULL
+  LEFT JOIN read_positions rp ON rp.user_id = m.user_id AND rp.conv_id = m.conv_id AND t.up_to IS NOT NULL),
 numbered AS MATERIALIZED (
   SELECT j.*, row_number() OVER (ORDER BY i) AS n, row_number() OVER (PARTITION BY sender ORDER BY i) AS own
-  FROM judged j WHERE old_seq IS NULL AND member),
+  FROM judged j WHERE old_seq IS NULL AND member AND NOT ahead),
+named AS MATERIALIZED (
+  SELECT x.i, x.user_id, min(x.k) AS k FROM unnest($9::bigint[], $10::text[]) WITH ORDINALITY AS x(i, user_id, k)
+  JOIN members m ON m.user_id = x.user_id AND m.conv_id = $1 AND m.left_at IS NULL GROUP BY 1, 2),
 raised AS (
   UPDATE conversations c SET
-    head = head + k.n, message_ord = message_ord + k.n, last_message_seq = head + k.n,
-    last_activity_at = greatest(last_activity_at, k.now), changed_xid = pg_current_xact_id()
-  FROM (SELECT count(*) AS n, clock_timestamp() AS now FROM numbered) k
+    head = head + k.n, message_ord = message_ord + k.n, last_message_seq = head + k.n, last_activity_seq = head + k.n,
+    last_activity_at = greatest(last_activity_at, k.now), last_mention_seq = greatest(last_mention_seq, head + k.mentioning),
+    changed_xid = pg_current_xact_id()
+  FROM (SELECT count(*) AS n, clock_timestamp() AS now,
+          max(n) FILTER (WHERE mention_all OR EXISTS (SELECT FROM named x WHERE x.i = numbered.i)) AS mentioning FROM numbered) k
   WHERE c.conv_id = $1 AND k.n > 0
   RETURNING c.head - k.n AS head, c.message_ord - k.n AS message_ord, c.last_activity_at AS at),
 counted AS (
@@ -91,16 +113,30 @@ counted AS (
   FROM (SELECT sender, count(*) AS n FROM numbered GROUP BY sender) x
   WHERE m.user_id = x.sender AND m.conv_id = $1),
 inserted AS (
-  INSERT INTO events (conv_id, seq, kind, sender, client_message_id, content_hash, body, message_ord, sender_ord, at)
-  SELECT $1, r.head + n.n, 1, n.sender, n.client_id, n.hash, n.body, r.message_ord + n.n, n.sent_ord + n.own, r.at
+  INSERT INTO events (conv_id, seq, kind, sender, client_message_id, content_hash, body, mention_ids, mentions_all, message_ord, sender_ord, at)
+  SELECT $1, r.head + n.n, 1, n.sender, n.client_id, n.hash, n.body,
+         (SELECT array_agg(x.user_id ORDER BY x.k) FROM named x WHERE x.i = n.i), n.mention_all, r.message_ord + n.n, n.sent_ord + n.own, r.at
   FROM numbered n, raised r
-  RETURNING sender, client_message_id, seq)
-SELECT j.i, coalesce(j.old_seq, ins.seq, 0), j.old_seq IS NOT NULL, j.differs
-FROM judged j LEFT JOIN inserted ins ON ins.sender = j.sender AND ins.client_message_id = j.client_id ORDER BY j.i`
+  RETURNING sender, client_message_id, seq),
+mentioned AS (
+  INSERT INTO mentions (conv_id, user_id, seq, sender, covered)
+  SELECT $1, x.user_id, r.head + n.n, n.sender, n.mention_all FROM named x JOIN numbered n USING (i), raised r
+  UNION ALL
+  SELECT $1, '', r.head + n.n, n.sender, false FROM numbered n, raised r WHERE n.mention_all),
+wanted AS MATERIALIZED (
+  SELECT sender AS u, $1 AS c, max(up_to) AS v, max(up_to) AS mention_v,
+         CASE WHEN max(up_to) FILTER (WHERE rev IS NULL) = max(up_to) THEN NULL ELSE min(rev) END AS rev
+  FROM numbered WHERE up_to IS NOT NULL AND (rev IS NULL OR rev >= revision)
+  GROUP BY sender HAVING max(up_to) > min(read_seq) OR max(up_to) > min(mention_seq) OR bool_or(marked)),` + sqlMovePositions + `
+SELECT j.i, coalesce(j.old_seq, ins.seq, 0), j.old_seq IS NOT NULL, j.differs, j.member AND j.ahead, coalesce(j.head, 0), coalesce(j.member_count, 0),
+       coalesce(n.read_seq, j.read_seq), coalesce(n.revision, j.revision), ins.seq IS NOT NULL AND n.user_id IS NOT NULL,
+       j.seen_seq, coalesce(n.seen_seq, j.seen_seq), coalesce(j.shown, false)
+FROM judged j LEFT JOIN inserted ins ON ins.sender = j.sender AND ins.client_message_id = j.client_id
+LEFT JOIN moved n ON n.user_id = j.sender AND j.up_to IS NOT NULL ORDER BY j.i`
 
 // Append appends the drafts to a conversation in their order, in one
-// transaction and one round trip, and answers one result for each. A draft that
-// is refused (NOT_MEMBER, IDEMPOTENCY_CONFLICT) does not spoil the others; the
+// transaction and one round trip, and answers one result for each. A draft that is
+// refused (NOT_MEMBER, IDEMPOTENCY_CONFLICT, CURSOR_AHEAD of its ReadUpTo) does not spoil the others; the
 // error of the call itself is the database's. ClientMessageID makes it safe to
 // repeat, and a lost connection is retried within ctx.
 func (s *Store) Append(ctx context.Context, conv chat.ConversationID, drafts []Draft) ([]Appended, error) {
@@ -148,21 +184,35 @@ func (s *Store) appendOnce(ctx context.Context, conv chat.ConversationID, drafts
 	ids := make([]string, len(send))
 	hashes := make([][]byte, len(send))
 	bodies := make([]string, len(send))
+	all := make([]bool, len(send))
+	upTo := make([]*chat.Seq, len(send))
+	revisions := make([]*int32, len(send))
+	var mentioning []int
+	var mentioned []chat.UserID
 	for k, i := range send {
 		d := drafts[i]
 		senders[k], ids[k], hashes[k], bodies[k] = d.Sender, d.ClientMessageID, d.contentHash(), d.Body
+		all[k], upTo[k], revisions[k] = d.MentionsAll, d.ReadUpTo, d.ReadRevision
+		for _, u := range d.Mentions {
+			mentioning, mentioned = append(mentioning, k+1), append(mentioned, u)
+		}
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlLockForAppend, conv)
-	batch.Queue(sqlAppend, conv, senders, ids, hashes, bodies).Query(func(rows pgx.Rows) error {
+	batch.Queue(sqlAppend, conv, senders, ids, hashes, bodies, all, upTo, revisions, mentioning, mentioned).Query(func(rows pgx.Rows) error {
 		var i int64
-		var seq chat.Seq
-		var duplicate, differs bool
-		_, err := pgx.ForEachRow(rows, []any{&i, &seq, &duplicate, &differs}, func() error {
-			r := Appended{Seq: seq, Duplicate: duplicate}
+		var seq, head chat.Seq
+		var duplicate, differs, ahead bool
+		var members int32
+		var read ReadResult
+		_, err := pgx.ForEachRow(rows, []any{&i, &seq, &duplicate, &differs, &ahead, &head, &members,
+			&read.Read, &read.Revision, &read.Moved, &read.Seen.Previous, &read.Seen.Seen, &read.Seen.Shown}, func() error {
+			r := Appended{Seq: seq, Duplicate: duplicate, Read: read, Mode: chat.Fanout(members, s.pullAbove)}
 			switch {
 			case duplicate && differs:
 				r = Appended{Err: errIdempotencyConflict()}
+			case ahead && !duplicate:
+				r = Appended{Err: chat.ErrCursorAhead(head)}
 			case seq == 0:
 				r = Appended{Err: chat.ErrNotMember()}
 			}
@@ -172,64 +222,4 @@ func (s *Store) appendOnce(ctx context.Context, conv chat.ConversationID, drafts
 		return err
 	})
 	return s.requests.SendBatch(ctx, &batch).Close()
-}
-
-// sqlRecallTarget judges a recall under the conversation's lock: is the caller
-// a member, and is the seq a message they may see, and whose.
-var sqlRecallTarget = `
-SELECT c.head, e.seq IS NOT NULL, coalesce(e.sender = m.user_id, false), e.withdrawn_kind IS NOT NULL
-FROM members m JOIN conversations c USING (conv_id)
-LEFT JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 AND ` + visible("e.seq") + `
-WHERE m.user_id = $1 AND m.conv_id = $2 AND m.left_at IS NULL`
-
-// sqlRecall withdraws the message and appends the event that says so. Mentions
-// go in the same transaction.
-const sqlRecall = `
-WITH gone AS (
-  UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false, withdrawn_kind = 'RECALLED', withdrawn_xid = pg_current_xact_id()
-  WHERE conv_id = $2 AND seq = $3),
-unmentioned AS (DELETE FROM mentions WHERE conv_id = $2 AND seq = $3),
-raised AS (
-  UPDATE conversations SET head = head + 1, last_withdrawn_seq = greatest(last_withdrawn_seq, $3), changed_xid = pg_current_xact_id()
-  WHERE conv_id = $2 RETURNING head, message_ord)
-INSERT INTO events (conv_id, seq, kind, sender, target_seq, message_ord, at)
-SELECT $2, head, 4, $1, $3, message_ord, clock_timestamp() FROM raised`
-
-// Recall withdraws the caller's own message at seq and appends a
-// MessageRecalled event; done before, it changes nothing and answers false.
-// Someone who is not a member is NOT_MEMBER, a seq that is no message that they
-// may see NOT_FOUND (below 0 CURSOR_AHEAD), somebody else's message FORBIDDEN.
-// Safe to repeat.
-func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.ConversationID, seq chat.Seq) (changed bool, err error) {
-	repeated, err := s.repeat(ctx, "recall", func() error {
-		return s.write(ctx, func(tx pgx.Tx) error {
-			changed = false
-			if _, err := lockConversation(ctx, tx, conv); err == pgx.ErrNoRows {
-				return chat.ErrNotMember()
-			} else if err != nil {
-				return err
-			}
-			var head chat.Seq
-			var found, own, withdrawn bool
-			err := tx.QueryRow(ctx, sqlRecallTarget, user, conv, seq).Scan(&head, &found, &own, &withdrawn)
-			switch {
-			case err == pgx.ErrNoRows:
-				return chat.ErrNotMember()
-			case err != nil:
-				return err
-			case seq < 0:
-				return chat.ErrCursorAhead(head)
-			case !found:
-				return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "There is no message at this seq that you may see."}
-			case !own:
-				return &chat.Error{Code: chat.Forbidden, Message: "Only the sender of a message may recall it."}
-			case withdrawn:
-				return nil
-			}
-			changed = true
-			_, err = tx.Exec(ctx, sqlRecall, user, conv, seq)
-			return err
-		})
-	})
-	return changed || repeated && err == nil, err
 }

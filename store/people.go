@@ -36,7 +36,7 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND m.left_at IS NULL ORDER BY m.co
 
 // Members reads a page of the present members; empty for a viewer who has left.
 func (vw *View) Members(ctx context.Context, c *chat.Conversation, r MemberRange) (*MemberPage, error) {
-	page, err := loadPart(ctx, vw, &vw.memberPages, r, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
+	page, err := loadPart(ctx, vw, &vw.memberPages, &vw.pages, r, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*MemberPage, error) {
 		rows, err := tx.Query(ctx, sqlMembers, vw.viewer.User, page, r.After, r.Limit+1)
 		if err != nil {
 			return nil, err
@@ -105,16 +105,17 @@ func (vw *View) User(ctx context.Context) (u *chat.User, err error) {
 	return u, err
 }
 
-const sqlRef = `SELECT conv_id, kind, title, head, member_count FROM conversations WHERE conv_id = $1`
+const sqlRef = `SELECT conv_id, kind, title, head, member_count, receipt_policy FROM conversations WHERE conv_id = $1`
 
 // Ref reads a conversation as the application's back end sees it; nil if there is none.
 func (sn *Snapshot) Ref(ctx context.Context, id chat.ConversationID) (ref *chat.ConversationRef, err error) {
 	err = sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var r chat.ConversationRef
-		err := tx.QueryRow(ctx, sqlRef, id).Scan(&r.ID, &r.Kind, &r.Title, &r.Head, &r.MemberCount)
+		err := tx.QueryRow(ctx, sqlRef, id).Scan(&r.ID, &r.Kind, &r.Title, &r.Head, &r.MemberCount, &r.ReceiptPolicy)
 		if err == pgx.ErrNoRows {
 			return nil
 		}
+		r.Mode = chat.Fanout(r.MemberCount, sn.store.pullAbove)
 		ref = &r
 		return err
 	})

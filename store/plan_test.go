@@ -91,7 +91,9 @@ func TestPlanOfUnread(t *testing.T) {
 	fillInbox(t, conn, 200, messages)
 	statements := map[string]func() plan{
 		"badge": func() plan { return explain(t, conn, store.SQLBadge, "reader") },
-		"inbox": func() plan { return explain(t, conn, store.SQLInbox, "reader", "", true, nil, nil, nil, 20) },
+		"inbox": func() plan {
+			return explain(t, conn, store.SQLInbox, "reader", "", true, false, nil, nil, nil, nil, nil, 20)
+		},
 	}
 	buffers := map[string][]int64{}
 	for _, read := range []int{messages + 2, messages - 10, 2} { // nothing, a little, everything unread

@@ -22,9 +22,9 @@ type Viewer struct {
 // safe for concurrent use; reads take turns. It holds one connection from its
 // first read to [Snapshot.Close].
 type Snapshot struct {
-	pool   *pgxpool.Pool
-	limit  time.Duration // for one read; 0: as long as its context
-	repeat func(ctx context.Context, what string, do func() error) (bool, error)
+	store *Store
+	pool  *pgxpool.Pool
+	limit time.Duration // for one read; 0: as long as its context
 
 	mu      sync.Mutex
 	tx      pgx.Tx
@@ -35,31 +35,36 @@ type Snapshot struct {
 
 // View is a snapshot with the eyes of one viewer.
 //
-// A view remembers the page that each conversation was handed out with. A part
-// of a conversation that is asked for (its last message, say) is loaded for the
-// whole page in one statement.
+// A view remembers the page that each conversation and each message was handed
+// out with. A part of one that is asked for (its last message, its receipt) is
+// loaded for the whole page in one statement.
 type View struct {
 	sn     *Snapshot
 	viewer Viewer
 
 	// Guarded by the snapshot's mutex.
-	pages        map[chat.ConversationID][]chat.ConversationID
-	rows         map[chat.ConversationID]*chat.Conversation
-	lastMessages part[struct{}, *chat.Message]
-	firstUnreads part[struct{}, *chat.Message]
-	eventPages   part[EventRange, *EventPage]
-	memberPages  part[MemberRange, *MemberPage]
-	badge        *chat.Badge
+	pages         pages[chat.ConversationID]
+	rows          map[chat.ConversationID]*chat.Conversation
+	lastMessages  part[struct{}, chat.ConversationID, *chat.Message]
+	firstUnreads  part[struct{}, chat.ConversationID, *chat.Message]
+	firstMentions part[struct{}, chat.ConversationID, *chat.Message]
+	eventPages    part[EventRange, chat.ConversationID, *EventPage]
+	memberPages   part[MemberRange, chat.ConversationID, *MemberPage]
+	messagePages  pages[chat.MessageKey]
+	receipts      part[position, chat.MessageKey, *receiptCount]
+	readerPages   part[ReaderRange, chat.MessageKey, *ReaderPage]
+	badge         *chat.Badge
+	sync          *syncState
 }
 
 // Snapshot prepares a snapshot for a query or a mutation's answer. The caller
 // must close it.
-func (s *Store) Snapshot() *Snapshot { return &Snapshot{pool: s.requests, repeat: s.repeat} }
+func (s *Store) Snapshot() *Snapshot { return &Snapshot{store: s, pool: s.requests} }
 
 // HintSnapshot prepares a snapshot for the evaluation of a subscription event,
 // on connections of its own. The caller must close it.
 func (s *Store) HintSnapshot() *Snapshot {
-	return &Snapshot{pool: s.hints, limit: hintReadTimeout, repeat: s.repeat}
+	return &Snapshot{store: s, pool: s.hints, limit: hintReadTimeout}
 }
 
 // hintReadTimeout is how long one read for a hint may take: a subscription's
@@ -115,7 +120,7 @@ func (sn *Snapshot) open(ctx context.Context) error {
 	if sn.tx != nil {
 		return nil
 	}
-	_, err := sn.repeat(ctx, "open snapshot", func() error {
+	_, err := sn.store.repeat(ctx, "open snapshot", func() error {
 		var batch pgx.Batch
 		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 		batch.Queue(sqlVersion).QueryRow(func(row pgx.Row) error { return row.Scan(&sn.version) })
@@ -133,13 +138,36 @@ func (sn *Snapshot) open(ctx context.Context) error {
 	return err
 }
 
-// part is what has been loaded of one part of conversations, by its arguments.
-type part[K comparable, V any] map[K]map[chat.ConversationID]V
+// pages remembers, for each thing that was handed out, what it was handed out with.
+type pages[ID comparable] map[ID][]ID
 
-// loadPart answers a part of conversation id. If it was not loaded yet, load
-// is called for the conversations of the page that id was handed out with.
-func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V], key K, id chat.ConversationID,
-	load func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]V, error)) (v V, err error) {
+// of is the page of id; alone if it was handed out otherwise.
+func (p pages[ID]) of(id ID) []ID {
+	if page, ok := p[id]; ok {
+		return page
+	}
+	return []ID{id}
+}
+
+// remember notes a page; of several with the same thing the largest counts.
+func (p *pages[ID]) remember(page []ID) {
+	if *p == nil {
+		*p = pages[ID]{}
+	}
+	for _, id := range page {
+		if len((*p)[id]) <= len(page) {
+			(*p)[id] = page
+		}
+	}
+}
+
+// part is what has been loaded of one part of things, by its arguments.
+type part[K, ID comparable, V any] map[K]map[ID]V
+
+// loadPart answers a part of the thing id. If it was not loaded yet, load is
+// called for the page that id was handed out with.
+func loadPart[K, ID comparable, V any](ctx context.Context, vw *View, p *part[K, ID, V], of *pages[ID], key K, id ID,
+	load func(ctx context.Context, tx pgx.Tx, page []ID) (map[ID]V, error)) (v V, err error) {
 	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		loaded, ok := (*p)[key]
 		if ok {
@@ -147,19 +175,16 @@ func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V],
 				return nil
 			}
 		}
-		page, ok := vw.pages[id]
-		if !ok {
-			page = []chat.ConversationID{id}
-		}
+		page := of.of(id)
 		more, err := load(ctx, tx, page)
 		if err != nil {
 			return err
 		}
 		if *p == nil {
-			*p = part[K, V]{}
+			*p = part[K, ID, V]{}
 		}
 		if loaded == nil {
-			loaded = map[chat.ConversationID]V{}
+			loaded = map[ID]V{}
 			(*p)[key] = loaded
 		}
 		for _, c := range page {
@@ -173,18 +198,30 @@ func loadPart[K comparable, V any](ctx context.Context, vw *View, p *part[K, V],
 
 // remember notes the page that conversations are handed out with.
 func (vw *View) remember(page []*chat.Conversation) {
-	if vw.pages == nil {
-		vw.pages = map[chat.ConversationID][]chat.ConversationID{}
+	if vw.rows == nil {
 		vw.rows = map[chat.ConversationID]*chat.Conversation{}
 	}
 	ids := make([]chat.ConversationID, len(page))
 	for i, c := range page {
 		ids[i] = c.ID
-	}
-	for _, c := range page {
-		if len(vw.pages[c.ID]) <= len(ids) {
-			vw.pages[c.ID] = ids
-		}
 		vw.rows[c.ID] = c
 	}
+	vw.pages.remember(ids)
+}
+
+// rememberMessages notes the page that messages are handed out with, those that
+// an event is about included.
+func (vw *View) rememberMessages(page []chat.Event) {
+	var keys []chat.MessageKey
+	for _, e := range page {
+		switch e := e.(type) {
+		case *chat.Message:
+			keys = append(keys, e.Key())
+		case *chat.MessageRecalled:
+			keys = append(keys, e.Message.Key())
+		case *chat.MessageEdited:
+			keys = append(keys, e.Message.Key())
+		}
+	}
+	vw.messagePages.remember(distinct(keys))
 }

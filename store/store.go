@@ -2,8 +2,8 @@
 //
 // One exported write is one transaction. Reads go through a [Snapshot], which
 // shows one state of the database however many reads it serves. Locks are
-// always taken in the order conversation, member, read position or cursor, each
-// sorted by key.
+// always taken in the order conversation, user, member, read position or cursor,
+// each sorted by key.
 package store
 
 import (
@@ -23,12 +23,20 @@ type Store struct {
 	// routes serves what connecting and revoking wait for.
 	requests, hints, routes *pgxpool.Pool
 	log                     *slog.Logger
+	// Above pullAbove members a conversation is PULL; below namesBelow its receipts have names.
+	pullAbove, namesBelow int32
+	receipts              *receiptCache
 }
 
 // Options configure [Open].
 type Options struct {
 	// Connections is how many connections requests may use at once; 0 means 16.
 	Connections int
+	// PullMembers is the largest number of members of a PUSH conversation; 0 means 500.
+	PullMembers int
+	// ReceiptNames is the number of members from which receipts have counts
+	// instead of names; 0 means 200.
+	ReceiptNames int
 	// Log receives failures that are retried; nil discards them.
 	Log *slog.Logger
 	// Trace, if set, is called with the text of each statement before it is sent,
@@ -39,7 +47,13 @@ type Options struct {
 // Open prepares the pools for the database at url (a PostgreSQL URL or DSN). It
 // connects lazily: an unreachable server shows at the first call, see [Store.Ready].
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	s := &Store{log: o.Log}
+	s := &Store{log: o.Log, pullAbove: 500, namesBelow: 200, receipts: newReceiptCache()}
+	if o.PullMembers != 0 {
+		s.pullAbove = int32(o.PullMembers)
+	}
+	if o.ReceiptNames != 0 {
+		s.namesBelow = int32(o.ReceiptNames)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

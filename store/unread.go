@@ -33,23 +33,6 @@ greatest(0,
       WHERE e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND e.sender <> m.user_id
         AND e.seq > coalesce(rp.read_seq, 0) AND ` + visible("e.seq") + `) END)`
 
-// sqlActivity: the time of the newest message that the viewer may see, else of
-// their join. A period's ordinals tell whether it holds any message; the log is
-// looked at only for a period that has ended, backwards from its end by primary key.
-const sqlActivity = `
-coalesce(
-  CASE WHEN coalesce(m.to_ord, c.message_ord) = m.from_ord THEN NULL
-       WHEN m.to_seq IS NULL THEN c.last_activity_at
-       ELSE (SELECT e.at FROM events e
-             WHERE e.conv_id = m.conv_id AND e.seq BETWEEN m.from_seq AND m.to_seq AND e.kind = 1 ORDER BY e.seq DESC LIMIT 1) END,
-  CASE WHEN m.former_periods > 0 THEN (
-    SELECT x.at FROM membership_periods p CROSS JOIN LATERAL (
-      SELECT e.at FROM events e
-      WHERE e.conv_id = p.conv_id AND e.seq BETWEEN p.from_seq AND p.to_seq AND e.kind = 1 ORDER BY e.seq DESC LIMIT 1) x
-    WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden AND p.to_ord > p.from_ord
-    ORDER BY p.from_seq DESC LIMIT 1) END,
-  m.joined_at)`
-
 // sqlPeriods: the visible periods of the viewer as rows (from_seq, to_seq),
 // to_seq of an open one being head.
 const sqlPeriods = `(

@@ -40,19 +40,30 @@ func scanUser(row pgx.CollectableRow) (*chat.User, error) {
 	return &u, err
 }
 
-// sqlUsersMissing tells whether any of the ids is not a user. By primary key.
-const sqlUsersMissing = `
-SELECT EXISTS (SELECT FROM unnest($1::text[]) AS t(id)
-  WHERE NOT EXISTS (SELECT FROM users u WHERE u.user_id = t.id AND u.erased_at IS NULL))`
+// sqlLockUser keeps the user from being erased until the transaction ends.
+const sqlLockUser = `SELECT FROM users WHERE user_id = $1 AND erased_at IS NULL FOR SHARE`
 
-// requireUsers fails with NOT_FOUND unless every id is a user that is not erased.
-func requireUsers(ctx context.Context, tx pgx.Tx, ids []chat.UserID) error {
-	var missing bool
-	if err := tx.QueryRow(ctx, sqlUsersMissing, ids).Scan(&missing); err != nil {
-		return err
+// lockUser fails with UNAUTHENTICATED if the caller was erased meanwhile.
+func lockUser(ctx context.Context, tx pgx.Tx, user chat.UserID) error {
+	tag, err := tx.Exec(ctx, sqlLockUser, user)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = chat.ErrUnauthenticated()
 	}
-	if missing {
-		return errNoUser()
+	return err
+}
+
+// sqlLockUsers locks those of the ids that are users, in the order of ids. By primary key.
+const sqlLockUsers = `
+SELECT user_id FROM users WHERE user_id = ANY($1) AND erased_at IS NULL ORDER BY user_id FOR SHARE`
+
+// lockUsers fails with NOT_FOUND unless every id is a user that is not erased,
+// and keeps them so until the transaction ends. The conversation's lock, if any,
+// must be held already.
+func lockUsers(ctx context.Context, tx pgx.Tx, ids []chat.UserID) error {
+	ids = distinct(ids)
+	found, err := column[chat.UserID](ctx, tx, sqlLockUsers, ids)
+	if err == nil && len(found) < len(ids) {
+		err = errNoUser()
 	}
-	return nil
+	return err
 }

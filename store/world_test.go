@@ -137,7 +137,7 @@ func (w *world) inbox(user chat.UserID, r store.InboxRange) (all []*chat.Convers
 			return all
 		}
 		last := all[len(all)-1]
-		r.After = &store.InboxKey{Activity: last.LastActivityAt.Time, ID: last.ID}
+		r.After = &store.InboxKey{Pinned: last.Pinned, Activity: last.LastActivityAt.Time, ID: last.ID}
 	}
 }
 

@@ -138,7 +138,7 @@ func TestReadRevisionIsAFence(t *testing.T) {
 		w.must(r[0].Err)
 		return r[0]
 	}
-	release := w.hold(t, `UPDATE read_positions SET revision = 1, read_seq = 3, read_ord = 1 WHERE user_id = 'b'`)
+	release := w.hold(t, `UPDATE read_positions SET revision = 1, read_seq = 3, read_ord = 1, mention_seq = 3 WHERE user_id = 'b'`)
 	done := make(chan store.ReadResult)
 	go func() { done <- report(8, 0) }()
 	w.waiting(t, 1)

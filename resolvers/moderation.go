@@ -1,0 +1,72 @@
+package resolvers
+
+import (
+	"context"
+
+	"tidemark/chat"
+	"tidemark/graph"
+	"tidemark/hint"
+)
+
+func (m mutation) PostNotice(ctx context.Context, in graph.PostNoticeInput) (*graph.ConversationRefPayload, error) {
+	conv, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	if err := chat.CheckBody("text", in.Text); err != nil {
+		return nil, err
+	}
+	var id *string
+	if in.NoticeID != nil {
+		text := string(*in.NoticeID)
+		if err := chat.CheckID("noticeId", text); err != nil {
+			return nil, err
+		}
+		id = &text
+	}
+	appended, err := m.store.PostNotice(ctx, conv, in.Text, id)
+	m.tell(appended, err, hint.Hint{Reason: hint.Notice, Conversation: conv})
+	if err != nil {
+		return nil, err
+	}
+	return m.refPayload(ctx, conv)
+}
+
+func (m mutation) TakeDownMessage(ctx context.Context, in graph.TakeDownMessageInput) (*graph.ConversationRefPayload, error) {
+	conv, err := conversationID("conversationId", in.ConversationID)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := m.store.TakeDown(ctx, conv, in.Seq)
+	m.tell(changed, err, hint.Hint{Reason: hint.TakeDown, Conversation: conv})
+	if err != nil {
+		return nil, err
+	}
+	return m.refPayload(ctx, conv)
+}
+
+func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*graph.EraseUserPayload, error) {
+	user, err := userID("userId", in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	erased, err := m.store.EraseUser(ctx, user)
+	hints := []hint.Hint{{Reason: hint.Credential, User: user}}
+	for _, c := range erased.Left {
+		hints = append(hints, hint.Hint{Reason: hint.Membership, Conversation: c, Left: []chat.UserID{user}})
+	}
+	for _, c := range erased.Withdrawn {
+		hints = append(hints, hint.Hint{Reason: hint.TakeDown, Conversation: c})
+	}
+	for _, c := range erased.Unmentioned {
+		hints = append(hints, hint.Hint{Reason: hint.Edit, Conversation: c})
+	}
+	for _, c := range erased.Ever {
+		hints = append(hints, hint.Hint{Reason: hint.Sharing, Conversation: c, User: user})
+	}
+	m.tell(len(erased.Ever) > 0, err, hints...)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.EraseUserPayload{UserID: user}, nil
+}

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+)
+
+// sqlConversationsOf: where a user is or was a member, in the order of locking.
+const sqlConversationsOf = `SELECT conv_id FROM members WHERE user_id = $1 ORDER BY conv_id`
+
+// sqlLockConversations takes the locks of [sqlLockConversation] in the order of ids.
+const sqlLockConversations = `
+SELECT conv_id FROM conversations WHERE conv_id = ANY($1) ORDER BY conv_id FOR NO KEY UPDATE`
+
+// sqlLockForErasure waits for whoever keeps the user from being erased.
+const sqlLockForErasure = `SELECT erased_at IS NOT NULL FROM users WHERE user_id = $1 FOR UPDATE`
+
+// sqlEraseMembership appends a MemberLeft for each conversation $2 that the user
+// is a member of now and ends the membership there, as sqlLeave does for one
+// conversation, and forgets the settings everywhere. The member rows stay: others'
+// unread counts with their ordinals.
+const sqlEraseMembership = `
+WITH leaving AS MATERIALIZED (SELECT conv_id FROM members WHERE user_id = $1 AND conv_id = ANY($2) AND left_at IS NULL),
+raised AS (
+  UPDATE conversations c SET head = head + 1, member_count = member_count - 1, changed_xid = pg_current_xact_id()
+  FROM leaving l WHERE c.conv_id = l.conv_id
+  RETURNING c.conv_id, c.head, c.message_ord, c.receipt_policy, c.member_count + 1 AS member_count, clock_timestamp() AS at),
+logged AS (
+  INSERT INTO events (conv_id, seq, kind, subject, message_ord, at)
+  SELECT conv_id, head, 3, $1, message_ord, at FROM raised),
+settled AS (
+  UPDATE members SET pinned_at = NULL, muted = false, archived_at_seq = NULL, archived_ord = NULL, archived_own = NULL, left_title = NULL,
+    changed_xid = pg_current_xact_id()
+  WHERE user_id = $1 AND conv_id = ANY($2) AND left_at IS NOT NULL)
+UPDATE members m SET left_at = r.at, to_seq = r.head, to_ord = r.message_ord, to_own = m.sent_ord,
+  left_policy = r.receipt_policy, left_members = r.member_count,
+  pinned_at = NULL, muted = false, archived_at_seq = NULL, archived_ord = NULL, archived_own = NULL, changed_xid = pg_current_xact_id()
+FROM raised r WHERE m.user_id = $1 AND m.conv_id = r.conv_id
+RETURNING m.conv_id`
+
+// sqlUnmentionMessages: the mentions in the user's own messages. By events_own, then primary key.
+const sqlUnmentionMessages = `
+DELETE FROM mentions n USING events e
+WHERE e.conv_id = ANY($2) AND e.sender = $1 AND e.kind = 1 AND e.withdrawn_kind IS NULL
+  AND n.conv_id = e.conv_id AND n.seq = e.seq
+  AND n.user_id IN (SELECT unnest(e.mention_ids) UNION ALL SELECT '' WHERE e.mentions_all)`
+
+// sqlWithdrawAll empties the user's messages. Those that were withdrawn before
+// stay as they are withdrawn; what identifies them goes all the same.
+const sqlWithdrawAll = `
+WITH gone AS (
+  UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false, client_message_id = NULL, content_hash = '',
+    withdrawn_kind = coalesce(withdrawn_kind, 'TAKEN_DOWN'), withdrawn_xid = coalesce(withdrawn_xid, pg_current_xact_id())
+  WHERE conv_id = ANY($2) AND sender = $1 AND kind = 1
+  RETURNING conv_id, seq)
+UPDATE conversations c SET last_withdrawn_seq = greatest(last_withdrawn_seq, g.seq), revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id()
+FROM (SELECT conv_id, max(seq) AS seq FROM gone GROUP BY conv_id) g WHERE c.conv_id = g.conv_id
+RETURNING c.conv_id`
+
+// sqlUnmentionUser: the mentions of the user in others' messages.
+const sqlUnmentionUser = `
+WITH gone AS (DELETE FROM mentions WHERE conv_id = ANY($2) AND user_id = $1 RETURNING conv_id, seq),
+edited AS (
+  UPDATE events e SET mention_ids = nullif(array_remove(e.mention_ids, $1), '{}') FROM gone g
+  WHERE e.conv_id = g.conv_id AND e.seq = g.seq)
+UPDATE conversations c SET changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM gone)
+RETURNING c.conv_id`
+
+// sqlHoldReports keeps reports out until the transaction ends. They take no lock
+// that an erasure could hold against them, so that one whose snapshot is older
+// than the erasure could write a position behind it. Held for a few deletes only.
+const sqlHoldReports = `LOCK TABLE read_positions, device_cursors IN SHARE ROW EXCLUSIVE MODE`
+
+const (
+	sqlForgetPositions = `DELETE FROM read_positions WHERE user_id = $1`
+	sqlForgetCursors   = `DELETE FROM device_cursors c USING devices d WHERE d.user_id = $1 AND c.device_id = d.device_id`
+	sqlForgetDevices   = `DELETE FROM devices WHERE user_id = $1`
+	sqlForgetUser      = `UPDATE users SET name = NULL, shares_reads = true, erased_at = clock_timestamp() WHERE user_id = $1`
+)
+
+// Erased names the conversations that an erasure changed: those that the user
+// left with it, where messages were withdrawn, where mentions of the user went,
+// and where the user was ever a member and so leaves the audience of messages.
+type Erased struct {
+	Left, Withdrawn, Unmentioned, Ever []chat.ConversationID
+}
+
+// EraseUser removes a user from every conversation and forgets their name,
+// messages' contents, mentions, positions, cursors, devices and settings, in one
+// transaction. Of a user who was erased before it sweeps away what is left, if
+// anything, and names nothing. An unknown user is NOT_FOUND. Locks all of their
+// conversations, then the user. Safe to repeat.
+func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err error) {
+	var before bool
+	repeated, err := s.repeat(ctx, "erase user", func() error {
+		for {
+			e, before, err = s.eraseOnce(ctx, user)
+			if err != errJoinedMeanwhile {
+				return err
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return Erased{}, err
+	case before && repeated: // by an attempt whose answer was lost
+		e = Erased{Left: e.Ever, Withdrawn: e.Ever, Unmentioned: e.Ever, Ever: e.Ever}
+	case before:
+		e = Erased{}
+	}
+	return e, nil
+}
+
+// errJoinedMeanwhile says that the user came into one more conversation while
+// the others were being locked.
+var errJoinedMeanwhile = errors.New("the user joined a conversation meanwhile")
+
+func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, before bool, err error) {
+	err = s.write(ctx, func(tx pgx.Tx) error {
+		e = Erased{}
+		if e.Ever, err = column[chat.ConversationID](ctx, tx, sqlConversationsOf, user); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlLockConversations, e.Ever); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, sqlLockForErasure, user).Scan(&before); err == pgx.ErrNoRows {
+			return errNoUser()
+		} else if err != nil {
+			return err
+		}
+		// Whoever adds a member locks the user: from here on nobody does.
+		now, err := column[chat.ConversationID](ctx, tx, sqlConversationsOf, user)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(now, e.Ever) {
+			return errJoinedMeanwhile
+		}
+		var batch pgx.Batch
+		if !before {
+			into := func(list *[]chat.ConversationID) func(pgx.Rows) error {
+				return func(rows pgx.Rows) (err error) {
+					*list, err = pgx.CollectRows(rows, pgx.RowTo[chat.ConversationID])
+					return err
+				}
+			}
+			batch.Queue(sqlEraseMembership, user, e.Ever).Query(into(&e.Left))
+			batch.Queue(sqlUnmentionMessages, user, e.Ever)
+			batch.Queue(sqlWithdrawAll, user, e.Ever).Query(into(&e.Withdrawn))
+			batch.Queue(sqlUnmentionUser, user, e.Ever).Query(into(&e.Unmentioned))
+			batch.Queue(sqlForgetUser, user)
+		}
+		batch.Queue(sqlHoldReports)
+		batch.Queue(sqlForgetPositions, user)
+		batch.Queue(sqlForgetCursors, user)
+		batch.Queue(sqlForgetDevices, user)
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	return e, before, err
+}
