@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"tidemark/chat"
@@ -15,6 +16,8 @@ import (
 // demo is three people with a little history, and fresh tokens for their devices.
 type demo struct {
 	tokens []demoToken
+	// since is a sync token of the laptop, made at this start.
+	since string
 }
 
 type demoToken struct {
@@ -34,32 +37,67 @@ const (
 
 // What the playground opens with and the README shows.
 const (
-	demoQuery = `query Inbox {
+	demoInbox = `query Inbox {
   conversations(first: 20) {
-    badge { unread conversations }
+    badge { unread mentions conversations }
     nodes {
       id
       title
-      head
-      delivered
       read
       unread
+      unreadMentions
+      firstUnread { seq body }
       lastMessage { seq body actor { name } }
     }
+    syncToken
   }
 }`
-	demoMutation = `mutation ReadOnThePhone {
-  markRead(input: { conversationId: "c-ana-ben", seq: 12 }) {
-    conversation { id read unread }
-    badge { unread }
-  }
-}`
-	demoSubscription = `subscription WatchOnTheLaptop {
+	demoWatch = `subscription WatchOnTheLaptop {
   inboxChanged {
     reasons
     conversationId
-    conversation { read unread }
+    conversation { read unread markedUnread }
     badge { unread }
+  }
+}`
+	demoRead = `mutation ReadOnThePhone {
+  markRead(input: { conversationId: "c-ana-ben", seq: 12 }) {
+    conversation { id read readRevision unread }
+    badge { unread }
+  }
+}`
+	demoMarkUnread = `mutation MarkUnreadOnThePhone {
+  markUnread(input: { conversationId: "c-ana-ben", seq: 7, expectedRead: 12 }) {
+    conversation { id read readRevision unread firstUnread { seq body } }
+    badge { unread }
+  }
+}`
+	demoReceipts = `query WhoHasRead {
+  conversation(id: "c-team") {
+    events(last: 10) {
+      nodes {
+        ... on Message {
+          seq
+          body
+          receipt {
+            readCount
+            audience
+            readers { nodes { user { name } lastReadAt } }
+            pending { nodes { user { name } } }
+          }
+        }
+      }
+    }
+  }
+}`
+	demoChanges = `query ComeBackOnline($since: String!) {
+  changes(since: $since) {
+    resync
+    changed { id head read unread markedUnread }
+    withdrawn { conversationId seq }
+    badge { unread }
+    hasMore
+    syncToken
   }
 }`
 )
@@ -81,7 +119,14 @@ func fillDemo(ctx context.Context, s *store.Store) (*demo, error) {
 		}
 		d.tokens = append(d.tokens, t)
 	}
-	return d, demoHistory(ctx, s)
+	if err := demoHistory(ctx, s); err != nil {
+		return nil, err
+	}
+	sn := s.Snapshot()
+	defer sn.Close()
+	var err error
+	d.since, err = sn.View(store.Viewer{User: "ben", Device: d.in(demoLaptop).device}).SyncToken(ctx)
+	return d, err
 }
 
 // demoDevice gives the device a new token. In the place of one that was revoked
@@ -102,12 +147,12 @@ func demoDevice(ctx context.Context, s *store.Store, t *demoToken) error {
 }
 
 // demoHistory: Ana has written ten messages to Ben, who has read six of them;
-// the team has talked, and Ben has read nothing of it.
+// the team has talked, everybody was asked, Ana has read it all, and Ben nothing of it.
 func demoHistory(ctx context.Context, s *store.Store) error {
 	title := "Team"
 	for _, n := range []store.NewConversation{
 		{ID: demoDirect, Kind: chat.Direct, Members: []chat.UserID{"ana", "ben"}},
-		{ID: demoGroup, Kind: chat.Group, Title: &title, Members: []chat.UserID{"ana", "ben", "cho"}},
+		{ID: demoGroup, Kind: chat.Group, Title: &title, Members: []chat.UserID{"ana", "ben", "cho"}, Policy: chat.ReceiptsMembers},
 	} {
 		_, _, err := s.CreateConversation(ctx, n)
 		if errors.Is(err, &chat.Error{Code: chat.BadUserInput}) {
@@ -119,7 +164,7 @@ func demoHistory(ctx context.Context, s *store.Store) error {
 	say := func(conv chat.ConversationID, from chat.UserID, lines ...string) error {
 		var drafts []store.Draft
 		for i, line := range lines {
-			drafts = append(drafts, store.Draft{Sender: from, ClientMessageID: fmt.Sprintf("demo-%s-%d", from, i), Body: line})
+			drafts = append(drafts, store.Draft{Sender: from, ClientMessageID: fmt.Sprintf("demo-%s-%d", from, i), Body: line, MentionsAll: line == demoQuestion})
 		}
 		_, err := s.Append(ctx, conv, drafts)
 		return err
@@ -128,39 +173,41 @@ func demoHistory(ctx context.Context, s *store.Store) error {
 		"The blue folder.", "Not the green one.", "Did you see the seals?", "There were five of them.", "Call me when you are back.", "No hurry."); err != nil {
 		return err
 	}
-	if err := say(demoGroup, "cho", "Boat inspection on Friday.", "Who can come?"); err != nil {
+	if err := say(demoGroup, "cho", "Boat inspection on Friday.", demoQuestion); err != nil {
 		return err
 	}
 	if err := say(demoGroup, "ana", "I can."); err != nil {
 		return err
 	}
-	_, err := s.MarkRead(ctx, []store.ReadReport{{User: "ben", Conversation: demoDirect, Seq: 8}})
+	_, err := s.MarkRead(ctx, []store.ReadReport{{User: "ben", Conversation: demoDirect, Seq: 8}, {User: "ana", Conversation: demoGroup, Seq: 6}})
 	return err
 }
 
-func (d *demo) token(role chat.DeviceID) string {
-	for _, t := range d.tokens {
-		if t.role == role {
-			return t.token
-		}
-	}
-	return ""
+// demoQuestion mentions everybody.
+const demoQuestion = "Who can come?"
+
+// in is who plays a role.
+func (d *demo) in(role chat.DeviceID) demoToken {
+	return d.tokens[slices.IndexFunc(d.tokens, func(t demoToken) bool { return t.role == role })]
 }
 
 // tabs open the playground: read on the phone, watch on the laptop.
 func (d *demo) tabs() []web.Tab {
-	return tabsFor(d.token(demoPhone), d.token(demoLaptop))
+	return tabsFor(d.in(demoPhone).token, d.in(demoLaptop).token, d.since)
 }
 
-// emptyTabs are the same with a place for a token.
-func emptyTabs() []web.Tab { return tabsFor("<token>", "<token>") }
+// emptyTabs are the same with places for the tokens.
+func emptyTabs() []web.Tab { return tabsFor("<token>", "<token>", "<syncToken>") }
 
-func tabsFor(phone, laptop string) []web.Tab {
+func tabsFor(phone, laptop, since string) []web.Tab {
 	headers := func(token string) string { return fmt.Sprintf("{\n  \"authorization\": \"Bearer %s\"\n}", token) }
 	return []web.Tab{
-		{Query: demoQuery, Headers: headers(phone)},
-		{Query: demoSubscription, Headers: headers(laptop)},
-		{Query: demoMutation, Headers: headers(phone)},
+		{Query: demoInbox, Headers: headers(phone)},
+		{Query: demoWatch, Headers: headers(laptop)},
+		{Query: demoRead, Headers: headers(phone)},
+		{Query: demoMarkUnread, Headers: headers(phone)},
+		{Query: demoReceipts, Headers: headers(phone)},
+		{Query: demoChanges, Headers: headers(laptop), Variables: fmt.Sprintf("{\n  \"since\": \"%s\"\n}", since)},
 	}
 }
 
@@ -172,6 +219,6 @@ func (d *demo) print(address net.Addr) {
 		fmt.Fprintf(&b, "  %-4s %-11s %s\n", t.user, t.device, t.token)
 	}
 	fmt.Fprintf(&b, "\nA query, for %s:\n%s\n\nA subscription, for %s; leave it running:\n%s\n\nA mutation, for %s; the subscription's badge falls:\n%s\n\n",
-		demoPhone, demoQuery, demoLaptop, demoSubscription, demoPhone, demoMutation)
+		demoPhone, demoInbox, demoLaptop, demoWatch, demoPhone, demoRead)
 	fmt.Print(b.String())
 }

@@ -96,7 +96,8 @@ func TestHelpListsEverySetting(t *testing.T) {
 			}
 		}
 	}
-	for name, doc := range map[string]string{"query": demoQuery, "mutation": demoMutation, "subscription": demoSubscription} {
+	for name, doc := range map[string]string{"query": demoInbox, "mutation": demoRead, "subscription": demoWatch,
+		"mark unread": demoMarkUnread, "who has read": demoReceipts, "come back online": demoChanges} {
 		if !strings.Contains(string(readme), doc) {
 			t.Errorf("the README's %s is not the demo's", name)
 		}

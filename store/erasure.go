@@ -29,7 +29,8 @@ WITH leaving AS MATERIALIZED (SELECT conv_id FROM members WHERE user_id = $1 AND
 raised AS (
   UPDATE conversations c SET head = head + 1, member_count = member_count - 1, changed_xid = pg_current_xact_id()
   FROM leaving l WHERE c.conv_id = l.conv_id
-  RETURNING c.conv_id, c.head, c.message_ord, c.receipt_policy, c.member_count + 1 AS member_count, clock_timestamp() AS at),
+  RETURNING c.conv_id, c.head, c.message_ord, c.receipt_policy, c.member_count + 1 AS member_count,
+    c.last_activity_seq, c.last_activity_at, clock_timestamp() AS at),
 logged AS (
   INSERT INTO events (conv_id, seq, kind, subject, message_ord, at)
   SELECT conv_id, head, 3, $1, message_ord, at FROM raised),
@@ -38,6 +39,7 @@ settled AS (
     changed_xid = pg_current_xact_id()
   WHERE user_id = $1 AND conv_id = ANY($2) AND left_at IS NOT NULL)
 UPDATE members m SET left_at = r.at, to_seq = r.head, to_ord = r.message_ord, to_own = m.sent_ord,
+  past_activity_at = CASE WHEN r.last_activity_seq >= m.from_seq THEN r.last_activity_at ELSE m.past_activity_at END,
   left_policy = r.receipt_policy, left_members = r.member_count,
   pinned_at = NULL, muted = false, archived_at_seq = NULL, archived_ord = NULL, archived_own = NULL, changed_xid = pg_current_xact_id()
 FROM raised r WHERE m.user_id = $1 AND m.conv_id = r.conv_id

@@ -191,6 +191,58 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("recall: %v %v, want changed", changed, err)
 		}
 	})
+	seq := chat.Seq(3)
+	lose("markUnread", "commit", func() {
+		if after, err := w.MarkUnread(w.ctx, "b", conv, store.Unreading{From: &seq, Expected: 5}); err != nil || after.Read != 2 || after.Revision != 1 {
+			t.Errorf("markUnread: %+v %v, want read 2 at revision 1", after, err)
+		}
+	})
+	lose("the reminder", "commit", func() {
+		if after, err := w.MarkUnread(w.ctx, "b", conv, store.Unreading{}); err != nil || !after.MarkedUnread || after.Revision != 2 {
+			t.Errorf("the reminder: %+v %v, want revision 2", after, err)
+		}
+	})
+	_, err := w.ReadEverything(w.ctx, "a", true)
+	w.must(err)
+	lose("markAllRead", "", func() {
+		if changed, err := w.ReadEverything(w.ctx, "b", true); err != nil || len(changed) != 1 {
+			t.Errorf("markAllRead: %v %v, want one", changed, err)
+		}
+	})
+	lose("edit", "commit", func() {
+		if changed, err := w.Edit(w.ctx, "a", conv, 3, store.Edit{Body: "edited"}); err != nil || !changed {
+			t.Errorf("edit: %v %v, want changed", changed, err)
+		}
+	})
+	lose("take down", "commit", func() {
+		if changed, err := w.TakeDown(w.ctx, conv, 5); err != nil || !changed {
+			t.Errorf("take down: %v %v, want changed", changed, err)
+		}
+	})
+	notice := "once"
+	lose("notice", "commit", func() {
+		if appended, err := w.PostNotice(w.ctx, conv, "line", &notice); err != nil || !appended {
+			t.Errorf("notice: %v %v, want appended", appended, err)
+		}
+	})
+	lose("update", "commit", func() {
+		if changed, err := w.UpdateConversation(w.ctx, conv, store.ConversationChange{Retitle: true, Title: &notice}); err != nil || !changed.Title {
+			t.Errorf("update: %v %v, want a title", changed, err)
+		}
+	})
+	lose("settings", "commit", func() {
+		yes := true
+		if changed, err := w.UpdateSettings(w.ctx, "b", conv, store.Settings{Archived: &yes}); err != nil || !changed {
+			t.Errorf("settings: %v %v, want changed", changed, err)
+		}
+	})
+	_, err = w.SetReadSharing(w.ctx, "a", true)
+	w.must(err)
+	lose("sharing", "", func() {
+		if where, err := w.SetReadSharing(w.ctx, "b", false); err != nil || len(where) != 1 {
+			t.Errorf("sharing: %v %v, want one", where, err)
+		}
+	})
 	lose("remove", "commit", func() {
 		removed, err := w.RemoveMembers(w.ctx, conv, []chat.UserID{"b"})
 		if w.must(err); len(removed) != 1 || removed[0] != "b" {
@@ -202,8 +254,13 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("leave: %v %v, want left", left, err)
 		}
 	})
-	if head := direct.see("a", "", conv).Head; head != 9 {
-		t.Errorf("head %d, want one event for each of recall, remove and leave: 9", head)
+	if head := direct.see("a", "", conv).Head; head != 12 {
+		t.Errorf("head %d, want one event for each of recall, edit, notice, title, remove and leave: 12", head)
 	}
+	lose("erase", "commit", func() {
+		if erased, err := w.EraseUser(w.ctx, "a"); err != nil || len(erased.Ever) != 1 || len(erased.Withdrawn) != 1 {
+			t.Errorf("erase: %+v %v, want one conversation", erased, err)
+		}
+	})
 	direct.noDeviations(t)
 }

@@ -34,6 +34,21 @@ func TestVerifyFindsWhatDeviates(t *testing.T) {
 		"a delivered beyond head":     {`UPDATE device_cursors SET delivered_seq = 1000`, "M1", false},
 		"a read position too far":     {`UPDATE read_positions SET read_seq = 900, seen_seq = 900`, "M2", false},
 		"unread that does not add up": {`UPDATE read_positions SET read_ord = 1`, "M4", true},
+		"a cursor from the future":    {`UPDATE device_cursors SET install_epoch = 3`, "M5", false},
+		"a mention that was lost":     {`DELETE FROM mentions WHERE user_id = 'b'`, "mentions", true},
+		"a mention too much":          {`INSERT INTO mentions (conv_id, user_id, seq, sender) VALUES ('c', 'b', 4, 'a')`, "mentions", true},
+		"a wrong mention":             {`UPDATE mentions SET covered = NOT covered`, "mentions", true},
+		"unread mentions":             {`DELETE FROM mentions WHERE user_id = ''`, "M4", true},
+		"the last mention":            {`UPDATE conversations SET last_mention_seq = 0 WHERE conv_id = 'c'`, "mentions", true},
+		"rows for every member":       {`INSERT INTO mentions (conv_id, user_id, seq, sender) SELECT 'c', 'u' || i, 5, 'a' FROM generate_series(1, 60) i`, "M9", true},
+		"the last activity":           {`UPDATE conversations SET last_activity_seq = 1 WHERE conv_id = 'c'`, "ordinals", true},
+		"the time of it":              {`UPDATE conversations SET last_activity_at = last_activity_at - interval '1 day' WHERE conv_id = 'c'`, "ordinals", true},
+		"a leaver's activity":         {`UPDATE members SET past_activity_at = NULL WHERE user_id = 'b' AND conv_id = 'c'`, "ordinals", true},
+		"an archive that ended":       {`UPDATE members SET archived_ord = 1000 WHERE user_id = 'a' AND conv_id = 'c'`, "archive", false},
+		"a stray position":            {`INSERT INTO read_positions (user_id, conv_id, read_seq, read_ord, read_own, seen_seq) VALUES ('x', 'c', 1, 0, 0, 1)`, "M2", false},
+		"a stray cursor":              {`INSERT INTO device_cursors (device_id, conv_id, install_epoch, delivered_seq) VALUES ('x', 'c', 0, 1)`, "M1", false},
+		"a log without its row":       {`INSERT INTO events (conv_id, seq, kind, message_ord, at) VALUES ('c0', 1, 6, 0, now())`, "M6", false},
+		"what an erasure left":        {`UPDATE users SET erased_at = now() WHERE user_id = 'b'`, "erasure", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -43,7 +58,12 @@ func TestVerifyFindsWhatDeviates(t *testing.T) {
 			w.device("b", "b1")
 			w.send(conv, "a", 6)
 			w.send(conv, "b", 1)
-			_, err := w.Recall(w.ctx, "a", conv, 4)
+			yes := true
+			_, err := w.UpdateSettings(w.ctx, "a", conv, store.Settings{Archived: &yes})
+			w.must(err)
+			_, err = w.Append(w.ctx, conv, []store.Draft{{Sender: "a", ClientMessageID: "mention", Body: "x", Mentions: []chat.UserID{"b"}, MentionsAll: true}})
+			w.must(err)
+			_, err = w.Recall(w.ctx, "a", conv, 4)
 			w.must(err)
 			w.must(w.read("b", conv, 6).Err)
 			w.must(w.ack("b1", 0, conv, 6).Err)
@@ -57,7 +77,7 @@ func TestVerifyFindsWhatDeviates(t *testing.T) {
 			w.must(err)
 			var rules []string
 			looked, err := w.Verify(w.ctx, func(d store.Deviation) {
-				if d.Conversation != conv || d.Subject == "" || d.Found == "" {
+				if d.Conversation != conv && d.Conversation != "c0" && d.Rule != "erasure" && d.Rule != "M7" || d.Subject == "" || d.Found == "" || d.String() == "" {
 					t.Errorf("an unclear deviation: %+v", d)
 				}
 				rules = append(rules, d.Rule)

@@ -23,7 +23,7 @@ try {
   await page.goto(`${base}/playground`);
   const tabs = page.locator('.graphiql-tab');
   await tabs.first().waitFor();
-  assert.equal(await tabs.count(), 3, 'the playground opens with three tabs');
+  assert.equal(await tabs.count(), 6, 'the playground opens with six tabs');
   const result = page.locator('.result-window .CodeMirror-code');
   // GraphiQL learns the operation of a tab a moment after it was opened.
   const open = async (p, n) => {
@@ -52,7 +52,19 @@ try {
   await other.waitForFunction(() => document.querySelector('.result-window .CodeMirror')?.CodeMirror.getValue().includes('"read": 12'), null, { timeout: 15000 });
   await shows('READ');
   await shows('"read": 12');
+  // Marked unread again, which the laptop sees; then who has read, and what a device that was away gets.
+  const there = async (n, text) => {
+    await open(other, n);
+    await other.locator('.graphiql-execute-button').click();
+    await other.waitForFunction(
+      (t) => document.querySelector('.result-window .CodeMirror')?.CodeMirror.getValue().includes(t), text, { timeout: 15000 });
+  };
+  await there(3, '"read": 6');
+  await shows('"read": 6');
+  await there(4, '"readCount": 1');
+  await there(5, '"c-ana-ben"');
   await page.screenshot({ path: screenshot });
+  await other.screenshot({ path: screenshot.replace('.png', '-other.png') });
   assert.deepEqual(outside, [], 'no request leaves the machine');
   assert.deepEqual(problems, [], 'no errors on the page');
   console.log(await result.innerText());
