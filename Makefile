@@ -31,12 +31,16 @@ test: web/dist/graphiql.min.js ## Run all tests on a private PostgreSQL, under t
 test-browser: web/dist/graphiql.min.js ## Run the playground in headless Chromium (CHROMIUM names the browser).
 	go test -tags browser -run Playground -timeout 5m .
 
-check: ## Check formatting, vet, modules, and that generated code is up to date.
+web/lint/node_modules/.package-lock.json: web/lint/package.json web/lint/package-lock.json
+	cd web/lint && npm ci --ignore-scripts --no-audit --no-fund
+
+check: web/lint/node_modules/.package-lock.json ## Check formatting, vet, modules, the schema's style, and that generated code is up to date.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^graph/generated.go\|^graph/models.go')); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt on: $$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go vet -tags browser .
 	go mod tidy -diff
+	web/lint/node_modules/.bin/eslint --config web/lint/eslint.config.mjs --max-warnings 0 schema.graphqls
 	@before=$$(cat graph/*.go | sha256sum); go tool gqlgen generate; \
 	if [ "$$before" != "$$(cat graph/*.go | sha256sum)" ]; then echo "generated code was out of date: commit what make generate writes" >&2; exit 1; fi
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tidemark/embedpg"
@@ -71,6 +73,52 @@ func TestOperatorsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify(0, "0 deviations")
+}
+
+// TestExportAndRestored: all that is stored about one user, as JSON, beside a
+// running server; and a new epoch where none runs.
+func TestExportAndRestored(t *testing.T) {
+	dir := dataDir(t)
+	r := serve(t, "--demo", "--data-dir", dir)
+	ask(t, r.url(), r.token("ben-phone"), demoRead)
+	ask(t, r.url(), r.token("ben-phone"), `mutation { sendMessage(input: {conversationId: "c-team", clientMessageId: "x", body: "what Ben said", mentions: ["ana"]}) { duplicate } }`)
+	ask(t, r.url(), r.token("ben-phone"), `mutation { ack(input: {installEpoch: 0, cursors: [{conversationId: "c-team", seq: 3}]}) { cursors { delivered } } }`)
+	export := func(user string) (parts map[string]json.RawMessage, text string) {
+		t.Helper()
+		e := start(t, nil, "export", "--user", user, "--data-dir", dir, "--log-level", "error")
+		if code := e.end(); code != 0 {
+			t.Fatalf("export: exit code %d:\n%s", code, e.out)
+		}
+		text = e.out.String()
+		if err := json.Unmarshal([]byte(text), &parts); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		return parts, text
+	}
+	parts, text := export("ben")
+	for part, rows := range map[string]int{"devices": 2, "memberships": 2, "former_periods": 0, "read_positions": 1, "device_cursors": 1, "events": 3, "mentioned_in": 0} {
+		var list []map[string]any
+		if err := json.Unmarshal(parts[part], &list); err != nil || len(list) != rows {
+			t.Errorf("%s: %d rows, want %d: %v %s", part, len(list), rows, err, parts[part])
+		}
+	}
+	if !strings.Contains(text, "what Ben said") || !strings.Contains(string(parts["user"]), `"Ben"`) || strings.Contains(text, "token_sha256") || strings.Contains(text, "seals") {
+		t.Error(text)
+	}
+	refuses(t, "no such user", "export", "--user", "nobody", "--data-dir", dir)
+	refuses(t, "in use by another process", "restored", "--data-dir", dir)
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	restored := start(t, nil, "restored", "--data-dir", dir)
+	if code := restored.end(); code != 0 || !strings.Contains(restored.out.String(), "a new epoch for 2 conversations") {
+		t.Fatalf("restored: exit code %d:\n%s", code, restored.out)
+	}
+	again := serve(t, "--demo", "--data-dir", dir)
+	if answer := ask(t, again.url(), again.token("ben-phone"), `{ conversation(id: "c-team") { epoch } }`); answer != `{"data":{"conversation":{"epoch":2}}}` {
+		t.Error(answer)
+	}
 }
 
 // TestHelpListsEverySetting: each setting is an environment variable, in --help

@@ -196,7 +196,9 @@ func TestDemoIsFilledInOnce(t *testing.T) {
 	url := storetest.EmptyURL(t)
 	first := serve(t, "--demo", "--database-url", url)
 	old := first.token("ben-phone")
-	noToken := func(answer string) string { return regexp.MustCompile(`"syncToken":"[^"]*"`).ReplaceAllString(answer, "") }
+	noToken := func(answer string) string {
+		return regexp.MustCompile(`"syncToken":"[^"]*"`).ReplaceAllString(answer, "")
+	}
 	inbox := noToken(ask(t, first.url(), old, demoInbox))
 	if !strings.Contains(inbox, `"unread":4`) {
 		t.Error(inbox)

@@ -144,6 +144,34 @@ func TestHintsOfEveryKind(t *testing.T) {
 	dd.silentUntil(sentinel)
 }
 
+// TestPullMergesMessages: above 500 members hints about messages are merged over
+// a second; the last one comes, and everything else at once.
+func TestPullMergesMessages(t *testing.T) {
+	w := newWorld(t)
+	a := w.device("A", "a1")
+	others := w.bigGroup("pull", 501)
+	w.bigGroup("push", 500)
+	equal(t, "mode of 500", a.see("push").Mode, "PUSH")
+	equal(t, "mode of 501", a.see("pull").Mode, "PULL")
+	b := w.device(string(others[0]), "b1")
+	watch := b.socket().subscribe(`subscription { inboxChanged { reasons conversationId conversation { head } } }`)
+	watch.resync()
+	first := a.send("pull", 1)[0]
+	equal(t, "the first one comes at once", watch.next().Conversation.Head, first)
+	m := a.send("pull", 20)
+	w.notice("pull", "line", "")
+	e := watch.next()
+	equal(t, "a notice is not held back", e.Reasons[0], "NOTICE")
+	for events := 0; ; events++ {
+		if e := watch.next(); slices.Contains(e.Reasons, "MESSAGE") {
+			equal(t, "the last state", e.Conversation.Head, m[19]+1)
+			break
+		} else if events > 3 {
+			t.Fatal("too many events")
+		}
+	}
+}
+
 // TestTwoProcessesPassHints: what one process writes, sessions on the other hear.
 func TestTwoProcessesPassHints(t *testing.T) {
 	g := newTrio(t)

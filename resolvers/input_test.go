@@ -56,6 +56,17 @@ func TestEveryArgumentIsChecked(t *testing.T) {
 		{service, `mutation($x: ID!) { addMembers(input: {conversationId: "c1", userIds: ["E", $x]}) { conversation { id } } }`, "userIds", nil},
 		{service, `mutation($x: ID!) { removeMembers(input: {conversationId: $x, userIds: ["A"]}) { conversation { id } } }`, "conversationId", nil},
 		{service, `mutation($x: ID!) { removeMembers(input: {conversationId: "c1", userIds: ["A", $x]}) { conversation { id } } }`, "userIds", nil},
+		{g.b1, `mutation($x: ID!) { markUnread(input: {conversationId: $x}) { badge { unread } } }`, "conversationId", nil},
+		{g.b1, `mutation($x: ID!) { markAllRead(input: {upTo: [{conversationId: $x, seq: 1}]}) { changed } }`, "conversationId", nil},
+		{g.b1, `mutation($x: ID!) { sendMessage(input: {conversationId: "c1", clientMessageId: "m", body: "b", mentions: [$x]}) { duplicate } }`, "mentions", nil},
+		{g.b1, `mutation($x: ID!) { editMessage(input: {conversationId: $x, seq: 4, body: "b"}) { duplicate } }`, "conversationId", nil},
+		{g.a, `mutation($x: ID!) { editMessage(input: {conversationId: "c1", seq: 4, body: "b", mentions: ["A", $x]}) { duplicate } }`, "mentions", nil},
+		{g.b1, `mutation($x: ID!) { updateConversationSettings(input: {conversationId: $x, muted: true}) { badge { unread } } }`, "conversationId", nil},
+		{service, `mutation($x: ID!) { updateConversation(input: {conversationId: $x, title: "t"}) { conversation { id } } }`, "conversationId", nil},
+		{service, `mutation($x: ID!) { postNotice(input: {conversationId: $x, text: "t"}) { conversation { id } } }`, "conversationId", nil},
+		{service, `mutation($x: ID!) { postNotice(input: {conversationId: "c1", text: "t", noticeId: $x}) { conversation { id } } }`, "noticeId", nil},
+		{service, `mutation($x: ID!) { takeDownMessage(input: {conversationId: $x, seq: 4}) { conversation { id } } }`, "conversationId", nil},
+		{service, `mutation($x: ID!) { eraseUser(input: {userId: $x}) { userId } }`, "userId", nil},
 	} {
 		for kind, id := range badIDs {
 			refused(t, fmt.Sprintf("%s with %s", probe.doc, kind), probe.who.do(probe.doc, vars{"x": id}), "BAD_USER_INPUT", probe.field)
@@ -143,6 +154,32 @@ func TestEveryArgumentIsChecked(t *testing.T) {
 		{service, `mutation { addMembers(input: {conversationId: "none", userIds: ["A"]}) { conversation { id } } }`, nil, "NOT_FOUND", ""},
 		{service, `mutation { addMembers(input: {conversationId: "c1", userIds: ["E", "nobody"]}) { conversation { id } } }`, nil, "NOT_FOUND", ""},
 		{service, `mutation { removeMembers(input: {conversationId: "none", userIds: ["A"]}) { conversation { id } } }`, nil, "NOT_FOUND", ""},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: 3}) { badge { unread } } }`, nil, "BAD_USER_INPUT", "expectedRead"},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: 0, expectedRead: 0}) { badge { unread } } }`, nil, "BAD_USER_INPUT", "seq"},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: 4, expectedRead: 9007199254740992}) { badge { unread } } }`, nil, "READ_CHANGED", ""},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: 4, expectedRead: -1}) { badge { unread } } }`, nil, "CURSOR_AHEAD", ""},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: 9007199254740992, expectedRead: 0}) { badge { unread } } }`, nil, "CURSOR_AHEAD", ""},
+		{g.b1, `mutation { markUnread(input: {conversationId: "c1", seq: "x", expectedRead: 0}) { badge { unread } } }`, nil, "BAD_USER_INPUT", "seq"},
+		{g.b1, `mutation { markAllRead(input: {upTo: [{conversationId: "c1", seq: 1, revision: -1}]}) { changed } }`, nil, "BAD_USER_INPUT", "revision"},
+		{g.b1, `mutation { markAllRead(input: {upTo: [{conversationId: "c1"}]}) { changed } }`, nil, "BAD_USER_INPUT", "upTo"},
+		{g.b1, `mutation { sendMessage(input: {conversationId: "c1", clientMessageId: "m", body: "b", readUpTo: 99}) { duplicate } }`, nil, "CURSOR_AHEAD", ""},
+		{g.b1, `mutation { sendMessage(input: {conversationId: "c1", clientMessageId: "m", body: "b", readUpTo: 1, readRevision: -1}) { duplicate } }`, nil, "BAD_USER_INPUT", "readRevision"},
+		{g.b1, `mutation { sendMessage(input: {conversationId: "c1", clientMessageId: "m", body: "b", mentions: [null]}) { duplicate } }`, nil, "BAD_USER_INPUT", "mentions"},
+		{g.a, `mutation { editMessage(input: {conversationId: "c1", seq: 4, body: ""}) { duplicate } }`, nil, "BAD_USER_INPUT", "body"},
+		{g.b1, `mutation { editMessage(input: {conversationId: "c1", seq: 4, body: "b"}) { duplicate } }`, nil, "FORBIDDEN", ""},
+		{g.b1, `mutation { editMessage(input: {conversationId: "c1", seq: 1, body: "b"}) { duplicate } }`, nil, "NOT_FOUND", "seq"},
+		{g.b1, `mutation { editMessage(input: {conversationId: "c1", seq: -1, body: "b"}) { duplicate } }`, nil, "CURSOR_AHEAD", ""},
+		{service, `mutation { updateConversation(input: {conversationId: "none", title: "t"}) { conversation { id } } }`, nil, "NOT_FOUND", ""},
+		{service, `mutation { updateConversation(input: {conversationId: "c1", receiptPolicy: ALL}) { conversation { id } } }`, nil, "BAD_USER_INPUT", "receiptPolicy"},
+		{service, `mutation($x: String!) { postNotice(input: {conversationId: "c1", text: $x}) { conversation { id } } }`, vars{"x": strings.Repeat("x", 16<<10+1)}, "BAD_USER_INPUT", "text"},
+		{service, `mutation($x: String!) { postNotice(input: {conversationId: "c1", text: $x}) { conversation { id } } }`, vars{"x": "a\rb"}, "BAD_USER_INPUT", "text"},
+		{service, `mutation { takeDownMessage(input: {conversationId: "c1", seq: 99}) { conversation { id } } }`, nil, "NOT_FOUND", "seq"},
+		{service, `mutation { takeDownMessage(input: {conversationId: "none", seq: 4}) { conversation { id } } }`, nil, "NOT_FOUND", ""},
+		{service, `mutation { eraseUser(input: {userId: "nobody"}) { userId } }`, nil, "NOT_FOUND", ""},
+		{g.b1, `{ changes(since: "nonsense") { hasMore } }`, nil, "BAD_USER_INPUT", "since"},
+		{g.b1, `{ changes(since: "t1.", first: 0) { hasMore } }`, nil, "BAD_USER_INPUT", "first"},
+		{stranger, `mutation { markUnread(input: {conversationId: "c1"}) { badge { unread } } }`, nil, "NOT_MEMBER", ""},
+		{stranger, `mutation { updateConversationSettings(input: {conversationId: "none", archived: true}) { badge { unread } } }`, nil, "NOT_MEMBER", ""},
 		{service, `{ userBadge(userId: "nobody") { unread } }`, nil, "NOT_FOUND", ""},
 		{service, `{ userDevices(userId: "nobody") { id } }`, nil, "NOT_FOUND", ""},
 		{stranger, markReadDoc, vars{"c": "c1", "s": 1}, "NOT_MEMBER", ""},
@@ -165,7 +202,7 @@ func many(v vars, n int) []vars { return slices.Repeat([]vars{v}, n) }
 func (w *world) everything() (all string) {
 	w.t.Helper()
 	conn := w.conn()
-	for _, table := range []string{"users", "devices", "conversations", "members", "membership_periods", "events", "device_cursors", "read_positions"} {
+	for _, table := range []string{"users", "devices", "conversations", "members", "membership_periods", "events", "mentions", "device_cursors", "read_positions"} {
 		var rows string
 		if err := conn.QueryRow(w.t.Context(), `SELECT coalesce(string_agg(r::text, E'\n' ORDER BY r::text), '') FROM `+table+` r`).Scan(&rows); err != nil {
 			w.t.Fatal(err)
@@ -212,11 +249,16 @@ func TestCredentials(t *testing.T) {
 	for _, doc := range []string{`{ userBadge(userId: "B") { unread } }`, `{ userDevices(userId: "B") { id } }`, `{ conversationRef(id: "c1") { id } }`,
 		`mutation { putUser(input: {id: "X"}) { user { id } } }`, `mutation { createDevice(input: {userId: "B"}) { token } }`,
 		`mutation { rotateDeviceToken(input: {deviceId: "b1"}) { token } }`, `mutation { createConversation(input: {kind: GROUP, memberIds: []}) { conversation { id } } }`,
-		`mutation { addMembers(input: {conversationId: "c1", userIds: []}) { conversation { id } } }`, `mutation { removeMembers(input: {conversationId: "c1", userIds: []}) { conversation { id } } }`} {
+		`mutation { addMembers(input: {conversationId: "c1", userIds: []}) { conversation { id } } }`, `mutation { removeMembers(input: {conversationId: "c1", userIds: []}) { conversation { id } } }`,
+		`mutation { updateConversation(input: {conversationId: "c1", title: "x"}) { conversation { id } } }`, `mutation { postNotice(input: {conversationId: "c1", text: "x"}) { conversation { id } } }`,
+		`mutation { takeDownMessage(input: {conversationId: "c1", seq: 4}) { conversation { id } } }`, `mutation { eraseUser(input: {userId: "B"}) { userId } }`} {
 		refused(t, "a device "+doc, g.b1.do(doc, nil), "FORBIDDEN", "")
 	}
 	for _, doc := range []string{`{ viewer { user { id } } }`, `{ badge { unread } }`, `{ conversations { nodes { id } } }`, `mutation { registerInstall(input: {installId: "x"}) { reinstalled } }`,
-		`mutation { leaveConversation(input: {conversationId: "c1"}) { badge { unread } } }`} {
+		`mutation { leaveConversation(input: {conversationId: "c1"}) { badge { unread } } }`, `mutation { markUnread(input: {conversationId: "c1"}) { badge { unread } } }`,
+		`mutation { markAllRead(input: {}) { changed } }`, `mutation { editMessage(input: {conversationId: "c1", seq: 4, body: "x"}) { duplicate } }`,
+		`mutation { updateConversationSettings(input: {conversationId: "c1", muted: true}) { badge { unread } } }`, `mutation { setReadSharing(input: {share: false}) { share } }`,
+		`{ changes(since: "x") { hasMore } }`} {
 		refused(t, "the service "+doc, g.service().do(doc, nil), "FORBIDDEN", "")
 	}
 	g.conversation("DIRECT", "d", "A", "B")

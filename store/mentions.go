@@ -23,13 +23,3 @@ var sqlMentions = `
 CASE WHEN c.last_mention_seq <= coalesce(rp.mention_seq, 0) THEN 0 ELSE
   least(999, (SELECT count(*) FROM (SELECT FROM ` + mentionsOf("m.user_id") + ` LIMIT 999) named)
     + (SELECT count(*) FROM (SELECT FROM ` + mentionsOf("''") + ` LIMIT 999) everybody)) END`
-
-// sqlFirstMention: per conversation of the page $2, the first rows of the same two ranges.
-var sqlFirstMention = `
-SELECT ` + sqlEventColumns + `
-FROM ` + sqlViewed + `
-CROSS JOIN LATERAL (
-  SELECT least((SELECT n.seq FROM ` + mentionsOf("m.user_id") + ` ORDER BY n.seq LIMIT 1),
-               (SELECT n.seq FROM ` + mentionsOf("''") + ` ORDER BY n.seq LIMIT 1)) AS seq) f
-JOIN events e ON e.conv_id = m.conv_id AND e.seq = f.seq ` + sqlEventJoins + `
-WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND c.last_mention_seq > coalesce(rp.mention_seq, 0)`

@@ -88,7 +88,7 @@ type Unreading struct {
 // MarkUnread moves the user's read position back on purpose, or sets the
 // reminder flag, and raises the revision either way; chat.Position says how. It
 // answers the position after it. If the position is not the expected one any
-// more it is READ_CHANGED, a From beyond head CURSOR_AHEAD, and someone who
+// more it is READ_CHANGED, a negative one or a From beyond head CURSOR_AHEAD, and someone who
 // never was a member NOT_MEMBER; then nothing changes. Locks the position.
 func (s *Store) MarkUnread(ctx context.Context, user chat.UserID, conv chat.ConversationID, u Unreading) (after chat.Position, err error) {
 	var attempted *chat.Position
@@ -104,7 +104,7 @@ func (s *Store) MarkUnread(ctx context.Context, user chat.UserID, conv chat.Conv
 			} else if err != nil {
 				return err
 			}
-			if u.From != nil && (*u.From < 0 || member && *u.From > end) {
+			if u.From != nil && (*u.From < 0 || u.Expected < 0 || member && *u.From > end) {
 				return chat.ErrCursorAhead(end)
 			}
 			if _, err := tx.Exec(ctx, sqlEnsurePosition, user, conv); err != nil {

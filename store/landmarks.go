@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+)
+
+// sqlLastMessage: per conversation of the page $2, backwards by primary key. While
+// the viewer is a member it starts at the newest message; for a period that is
+// over it passes the events behind that period's last message.
+var sqlLastMessage = `
+SELECT ` + sqlEventColumns + `
+FROM ` + sqlViewed + `
+CROSS JOIN LATERAL (
+  SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
+    SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN q.from_seq AND least(q.to_seq, c.last_message_seq) AND e.kind = 1
+    ORDER BY e.seq DESC LIMIT 1) x
+  ORDER BY x.seq DESC LIMIT 1) e ` + sqlEventJoins + `
+WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
+
+// LastMessage reads the newest message that the viewer may see, withdrawn ones
+// included; nil if there is none.
+func (vw *View) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.lastMessages, &vw.pages, struct{}{}, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+		return vw.messages(ctx, tx, sqlLastMessage, vw.viewer.User, page)
+	})
+}
+
+// sqlFirstUnread: per conversation with anything unread, forwards by primary
+// key from the read position. It passes what lies before the first unread
+// message: joins, leaves, recalled messages and the viewer's own.
+var sqlFirstUnread = `
+SELECT ` + sqlEventColumns + `
+FROM ` + sqlViewed + `
+CROSS JOIN LATERAL (
+  SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
+    SELECT e.* FROM events e
+    WHERE e.conv_id = m.conv_id AND e.seq BETWEEN greatest(q.from_seq, coalesce(rp.read_seq, 0) + 1) AND q.to_seq
+      AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
+    ORDER BY e.seq LIMIT 1) x
+  ORDER BY x.seq LIMIT 1) e ` + sqlEventJoins + `
+WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`
+
+// FirstUnread reads the first unread message; nil if nothing is unread.
+func (vw *View) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.firstUnreads, &vw.pages, struct{}{}, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+		return vw.messages(ctx, tx, sqlFirstUnread, vw.viewer.User, page)
+	})
+}
+
+// sqlFirstMention: per conversation of the page $2, the first rows of the same two ranges.
+var sqlFirstMention = `
+SELECT ` + sqlEventColumns + `
+FROM ` + sqlViewed + `
+CROSS JOIN LATERAL (
+  SELECT least((SELECT n.seq FROM ` + mentionsOf("m.user_id") + ` ORDER BY n.seq LIMIT 1),
+               (SELECT n.seq FROM ` + mentionsOf("''") + ` ORDER BY n.seq LIMIT 1)) AS seq) f
+JOIN events e ON e.conv_id = m.conv_id AND e.seq = f.seq ` + sqlEventJoins + `
+WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND c.last_mention_seq > coalesce(rp.mention_seq, 0)`
+
+// FirstUnreadMention reads the first unread message that mentions the viewer;
+// nil if there is none.
+func (vw *View) FirstUnreadMention(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {
+	return loadPart(ctx, vw, &vw.firstMentions, &vw.pages, struct{}{}, c.ID, func(ctx context.Context, tx pgx.Tx, page []chat.ConversationID) (map[chat.ConversationID]*chat.Message, error) {
+		return vw.messages(ctx, tx, sqlFirstMention, vw.viewer.User, page)
+	})
+}
+
+func (vw *View) messages(ctx context.Context, tx pgx.Tx, sql string, args ...any) (map[chat.ConversationID]*chat.Message, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, err
+	}
+	vw.rememberMessages(list)
+	found := make(map[chat.ConversationID]*chat.Message, len(list))
+	for _, e := range list {
+		m := e.(*chat.Message) // these statements select kind 1 only
+		found[m.ConversationID] = m
+	}
+	return found, nil
+}
+
+// sqlMessage reads one message by primary key, also for its sender, who may have
+// lost sight of it since.
+var sqlMessage = `
+SELECT ` + sqlEventColumns + ` FROM ` + sqlViewed + `
+JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 ` + sqlEventJoins + `
+WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND (` + visible("e.seq") + ` OR e.sender = $1)`
+
+// Message reads one message that the viewer sent or may see; nil if there is none.
+func (vw *View) Message(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (m *chat.Message, err error) {
+	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		found, err := vw.messages(ctx, tx, sqlMessage, vw.viewer.User, []chat.ConversationID{conv}, seq)
+		m = found[conv]
+		return err
+	})
+	return m, err
+}
