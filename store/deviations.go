@@ -69,8 +69,7 @@ UNION ALL
 SELECT 'M4', 'user ' || user_id, 'unread by ordinals ' || unread || ', counted ' || counted
 FROM (
   SELECT m.user_id, ` + sqlUnread + ` AS unread,
-    (SELECT count(*) FROM log e WHERE e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
-       AND e.seq > coalesce(rp.read_seq, 0) AND ` + visible("e.seq") + `) AS counted
+    (SELECT count(*) FROM log e WHERE ` + unreadMessage("e") + `) AS counted
   FROM ` + sqlViewed + ` WHERE m.conv_id = $1) u
 WHERE unread <> counted
 UNION ALL
@@ -100,8 +99,8 @@ UNION ALL
 SELECT 'M4', 'user ' || user_id, 'unread mentions by their rows ' || mentions || ', counted ' || counted
 FROM (
   SELECT m.user_id, ` + sqlMentions + ` AS mentions,
-    least(999, (SELECT count(*) FROM log e WHERE e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
-       AND (e.mentions_all OR m.user_id = ANY(e.mention_ids)) AND e.seq > coalesce(rp.mention_seq, 0) AND ` + visible("e.seq") + `)) AS counted
+    least(999, (SELECT count(*) FROM log e
+      WHERE (e.mentions_all OR m.user_id = ANY(e.mention_ids)) AND e.seq > coalesce(rp.mention_seq, 0) AND ` + countable("e") + `)) AS counted
   FROM ` + sqlViewed + ` WHERE m.conv_id = $1) u
 WHERE mentions <> counted`
 

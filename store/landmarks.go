@@ -39,7 +39,7 @@ CROSS JOIN LATERAL (
   SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
     SELECT e.* FROM events e
     WHERE e.conv_id = m.conv_id AND e.seq BETWEEN greatest(q.from_seq, coalesce(rp.read_seq, 0) + 1) AND q.to_seq
-      AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
+      AND ` + unreadMessage("e") + `
     ORDER BY e.seq LIMIT 1) x
   ORDER BY x.seq LIMIT 1) e ` + sqlEventJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`

@@ -15,7 +15,18 @@ func visible(seq string) string {
    WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden AND ` + seq + ` BETWEEN p.from_seq AND p.to_seq))`
 }
 
-// sqlUnread: messages after the read position by ordinals, summed over the
+// countable: e, a row of events, is a message that can count as unread for the
+// viewer: of somebody else, not withdrawn, and theirs to see.
+func countable(e string) string {
+	return e + `.kind = 1 AND ` + e + `.withdrawn_kind IS NULL AND ` + e + `.sender <> m.user_id AND ` + visible(e+".seq")
+}
+
+// unreadMessage: e, a row of events, is an unread message of the viewer.
+func unreadMessage(e string) string {
+	return countable(e) + ` AND ` + e + `.seq > coalesce(rp.read_seq, 0)`
+}
+
+// sqlUnread: how many rows are an [unreadMessage], by ordinals: messages after the read position by ordinals, summed over the
 // visible periods, less the user's own, less the withdrawn ones of others. It
 // reads no event but withdrawn ones (events_withdrawn, index only), and those
 // only if something beyond the read position was ever withdrawn. The formula is
