@@ -1,10 +1,7 @@
 package store
 
-import "tidemark/chat"
-
-// everybody is whom a row of mentions names when the message mentions all: no
-// user has an empty id. There is one such row, whatever the number of members.
-const everybody = chat.UserID("")
+// A message that mentions all has one row under the empty id, which no user can
+// have, whatever the number of members.
 
 // mentionsOf: the rows of mentions of user, an expression, that count for the
 // viewer: of messages of others that they may see, after the mention position.

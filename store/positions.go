@@ -11,8 +11,9 @@ import (
 // sqlMovePositions: the CTEs that merge the reports in wanted (u user, c
 // conversation, v capped position, mention_v mention position, rev revision)
 // into read positions by maximum, and clear the reminder flag. The revision is
-// compared on the row version that is updated: chat.Position.Accepts. moved has
-// the rows that changed. One row of events and one probe of events_own each.
+// compared on the row version that is updated: chat.Position.Accepts. No revision
+// is older than 0, which spares most rows the search through wanted. moved has the
+// rows that changed. One row of events and one probe of events_own each.
 const sqlMovePositions = `
 ordinals AS (
   SELECT w.u, w.c, w.v, w.mention_v, coalesce(e.message_ord, 0) AS read_ord, coalesce(o.sender_ord, 0) AS read_own
@@ -34,7 +35,7 @@ moved AS (
     marked_unread = false,
     changed_xid = pg_current_xact_id()
   WHERE (excluded.read_seq > r.read_seq OR excluded.mention_seq > r.mention_seq OR r.marked_unread)
-    AND coalesce((SELECT w.rev FROM wanted w WHERE w.u = excluded.user_id AND w.c = excluded.conv_id), 2147483647) >= r.revision
+    AND (r.revision = 0 OR coalesce((SELECT w.rev FROM wanted w WHERE w.u = excluded.user_id AND w.c = excluded.conv_id), 2147483647) >= r.revision)
   RETURNING user_id, conv_id, read_seq, seen_seq, revision)`
 
 // sqlShown: others may be told how far the user, a row x of users, has read or

@@ -26,11 +26,11 @@ func unreadMessage(e string) string {
 	return countable(e) + ` AND ` + e + `.seq > coalesce(rp.read_seq, 0)`
 }
 
-// sqlUnread: how many rows are an [unreadMessage], by ordinals: messages after the read position by ordinals, summed over the
-// visible periods, less the user's own, less the withdrawn ones of others. It
-// reads no event but withdrawn ones (events_withdrawn, index only), and those
-// only if something beyond the read position was ever withdrawn. The formula is
-// chat.UnreadByOrdinals.
+// sqlUnread: how many rows are an [unreadMessage], by ordinals: messages after
+// the read position, summed over the visible periods, less the user's own, less
+// the withdrawn ones of others. It reads no event but withdrawn ones
+// (events_withdrawn, index only), and those only if something beyond the read
+// position was ever withdrawn. The formula is chat.UnreadByOrdinals.
 var sqlUnread = `
 greatest(0,
   greatest(0, coalesce(m.to_ord, c.message_ord) - greatest(m.from_ord, coalesce(rp.read_ord, 0)))
