@@ -45,12 +45,18 @@ func (m mutation) TakeDownMessage(ctx context.Context, in graph.TakeDownMessageI
 	return m.refPayload(ctx, conv)
 }
 
+// erasureTimeout is how long an erasure may take; its answer must still fit into slowAnswer.
+const erasureTimeout = slowAnswer - requestTimeout
+
 func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*graph.EraseUserPayload, error) {
 	user, err := userID("userId", in.UserID)
 	if err != nil {
 		return nil, err
 	}
-	erased, err := m.store.EraseUser(ctx, user)
+	// Somebody who has written a lot takes longer to forget than other calls may.
+	erasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), erasureTimeout)
+	defer cancel()
+	erased, err := m.store.EraseUser(erasing, user)
 	hints := []hint.Hint{{Reason: hint.Credential, User: user}}
 	for _, c := range erased.Left {
 		hints = append(hints, hint.Hint{Reason: hint.Membership, Conversation: c, Left: []chat.UserID{user}})
