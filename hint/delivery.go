@@ -6,14 +6,12 @@ func (h Hint) causedBy(s *Session) bool {
 }
 
 // put gives a hint to every mailbox of the person that wants it, but not to the
-// session that caused it.
+// session that caused it. That its membership ended a watch of receipts must
+// learn whoever caused it.
 func (p *person) put(h Hint) {
 	for s := range p.sessions {
-		if h.causedBy(s) {
-			continue
-		}
 		for m := range s.mailboxes {
-			if m.wants(h) {
+			if m.wants(h) && (m.topic == Receipts || !h.causedBy(s)) {
 				m.put(h, s.User)
 			}
 		}

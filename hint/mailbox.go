@@ -21,37 +21,54 @@ type Event struct {
 	Conversation chat.ConversationID
 	// Move is the reason of the newest move of the viewer's own position: the one
 	// with the larger revision, then the larger position. Position, Revision and
-	// Device are its. For watchers of receipts Position is the largest of all.
+	// Device are its.
 	Move     Reason
 	Position chat.Seq
 	Revision int32
 	Device   chat.DeviceID
 	// User is whose position moved, for watchers of receipts; empty for more than
-	// can be told one by one. Previous is the smallest that any of them came from.
+	// can be told one by one. Previous is the smallest position that any of them
+	// came from, Position the largest that any came to; Unknown says that one is
+	// not known.
 	User     chat.UserID
 	Previous chat.Seq
+	Unknown  bool
 	// Own says that a Sharing is a new policy, or the viewer's own choice.
 	Own bool
 	// Last says that the mailbox was empty behind this event when it was taken.
 	Last bool
 }
 
+// because adds a reason.
+func (e *Event) because(r Reason) {
+	if !slices.Contains(e.Reasons, r) {
+		e.Reasons = append(e.Reasons, r)
+	}
+}
+
 // add merges a hint into the event.
 func (e *Event) add(h Hint) {
-	first := len(e.Reasons) == 0
-	if !slices.Contains(e.Reasons, h.Reason) {
-		e.Reasons = append(e.Reasons, h.Reason)
-	}
-	if first || h.Previous < e.Previous {
-		e.Previous = h.Previous
-	}
+	e.because(h.Reason)
 	switch h.Reason {
-	case Read, MarkedUnread, AllRead, Delivered:
+	case Read, MarkedUnread, AllRead:
 		if h.Revision > e.Revision || h.Revision == e.Revision && h.Position >= e.Position {
 			e.Move, e.Position, e.Revision, e.Device = h.Reason, h.Position, h.Revision, h.Device
 		}
 	}
 }
+
+// reach merges a move of somebody else's position, from previous to position (0:
+// not known), into the event. Revisions are between a user and their own devices.
+func (e *Event) reach(previous, position chat.Seq, unknown bool) {
+	if first := e.Position == 0 && !e.Unknown; first || previous < e.Previous {
+		e.Previous = previous
+	}
+	e.Position = max(e.Position, position)
+	e.Unknown = e.Unknown || unknown
+}
+
+// isMove reports whether a hint to a watcher of receipts is about a position.
+func (h Hint) isMove() bool { return h.Reason == Read || h.Reason == AllRead || h.Reason == Delivered }
 
 // maxPending is how many conversations a mailbox remembers one by one. More
 // collapse into a Resync, so that a reader who stalls costs bounded memory.
@@ -107,7 +124,7 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 		return // it will look at everything, after this hint's commit
 	}
 	about := subject{conversation: h.Conversation}
-	if m.topic == Receipts && !m.crowd && (h.Reason == Read || h.Reason == AllRead || h.Reason == Delivered) {
+	if m.topic == Receipts && !m.crowd && h.isMove() {
 		about.user = h.User
 	}
 	e, ok := m.pending[about]
@@ -124,7 +141,11 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 			e = m.begin(about)
 		}
 	}
-	e.add(h)
+	if m.topic != Receipts {
+		e.add(h)
+	} else if e.because(h.Reason); h.isMove() {
+		e.reach(h.Previous, h.Position, h.Position == 0)
+	}
 	if h.Reason == Sharing && (h.User == "" || h.User == viewer) {
 		e.Own = true
 	}
@@ -147,7 +168,10 @@ func (m *Mailbox) gather() {
 	for _, about := range m.order {
 		e := m.pending[about]
 		for _, r := range e.Reasons {
-			all.add(Hint{Reason: r, Position: e.Position, Previous: e.Previous})
+			all.because(r)
+		}
+		if e.Position > 0 || e.Unknown {
+			all.reach(e.Previous, e.Position, e.Unknown)
 		}
 		all.Own = all.Own || e.Own
 	}

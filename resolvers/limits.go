@@ -165,6 +165,10 @@ func (m *measure) fragment(name string) size {
 // answer as a whole must stay within some tens of megabytes.
 const bodyWeight = 20
 
+// audienceWeight is what looking through the audience of a message counts for,
+// however short the page is: each list of readers looks through all who were ever members.
+const audienceWeight = 50
+
 // complexity weighs lists by the size of the page that is asked for, and bodies
 // by what they may hold.
 func complexity(c *graph.ComplexityRoot) {
@@ -179,7 +183,7 @@ func complexity(c *graph.ComplexityRoot) {
 		return 1 + child*pageSize(first, 50)
 	}
 	c.Query.Changes = func(child int, _ string, first *int32) int { return 1 + child*pageSize(first, 100) }
-	readers := func(child int, first *int32, _ *string) int { return 1 + child*pageSize(first, 50) }
+	readers := func(child int, first *int32, _ *string) int { return audienceWeight + child*pageSize(first, 50) }
 	c.Receipt.Readers, c.Receipt.Pending = readers, readers
 	c.Conversation.Members = func(child int, first *int32, _ *string) int {
 		return 1 + child*pageSize(first, 50)

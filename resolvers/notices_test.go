@@ -30,7 +30,7 @@ func TestA16TakeDown(t *testing.T) {
 	equal(t, "a recalled one stays so", g.b1.events(g.conv, m[1]-1)[0].Recalled, true)
 	doc := `mutation($c: ID!, $s: Seq!) { takeDownMessage(input: {conversationId: $c, seq: $s}) { conversation { id } } }`
 	refused(t, "no conversation", g.service().do(doc, vars{"c": "none", "s": 1}), "NOT_FOUND", "")
-	for _, seq := range []int64{1, 0, -1, 9999} {
+	for _, seq := range []int64{1, 0, 9999} {
 		equal(t, "no message", g.service().do(doc, vars{"c": g.conv, "s": seq}).code(), "NOT_FOUND")
 	}
 	refused(t, "a device", g.a.do(doc, vars{"c": g.conv, "s": 1}), "FORBIDDEN", "")

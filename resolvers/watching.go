@@ -157,7 +157,7 @@ func (w *watch) concerned(ctx context.Context, policy chat.ReceiptPolicy, hints 
 		if !moves || e.Previous < from {
 			from = e.Previous
 		}
-		if e.Position == 0 { // not known
+		if e.Unknown {
 			e.Position = chat.EndOfLog
 		}
 		to, moves = max(to, e.Position), true

@@ -68,7 +68,7 @@ func (s *Store) Edit(ctx context.Context, user chat.UserID, conv chat.Conversati
 				return err
 			}
 			if withdrawn {
-				return errNoMessage()
+				return errWithdrawn()
 			}
 			tag, err := tx.Exec(ctx, sqlRevise, conv, seq, e.Body, e.Mentions, e.MentionsAll)
 			if changed = err == nil && tag.RowsAffected() == 1; !changed {

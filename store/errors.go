@@ -40,7 +40,7 @@ const (
 )
 
 func errNoUser() error {
-	return &chat.Error{Code: chat.NotFound, Message: "There is no such user. Create users with putUser first."}
+	return &chat.Error{Code: chat.NotFound, Message: "There is no such user, or the user was erased. Create users with putUser first; an erased id cannot be used again."}
 }
 
 func errNoConversation() error {
@@ -48,7 +48,11 @@ func errNoConversation() error {
 }
 
 func errNoMessage() error {
-	return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "There is no message at this seq that you may see, or it was withdrawn."}
+	return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "There is no message at this seq. Take a seq that events shows as a Message."}
+}
+
+func errWithdrawn() error {
+	return &chat.Error{Code: chat.NotFound, Field: "seq", Message: "The message at this seq was withdrawn. Send a new one instead."}
 }
 
 func errNoDevice() error {

@@ -20,9 +20,9 @@ type Watched struct {
 	Positions map[chat.UserID]WatchedPosition
 }
 
-// WatchedPosition is how far another user has read and received, as the viewer
-// may be shown it: with policy SENDER as the viewer's own newest message at or
-// before it. 0 is nothing.
+// WatchedPosition is how far another user has read and received of what the
+// viewer may see, as they may be shown it: with policy SENDER as the viewer's own
+// newest message at or before it. 0 is nothing.
 type WatchedPosition struct {
 	User            *chat.User
 	Read, Delivered chat.Seq
@@ -34,22 +34,27 @@ FROM members m JOIN conversations c ON c.conv_id = m.conv_id JOIN users v ON v.u
 WHERE m.user_id = $1 AND m.conv_id = $2`
 
 // sqlWatchedPositions: one pass over the audience of conversation $2 without the
-// viewer $1; $4 names users to look at, null for all. With $3 a position is the
-// viewer's newest own message within it: one probe of events_own per period and kind.
+// viewer $1, over the part of each period that the viewer may see; $4 names users
+// to look at, null for all. With $3 a position is the viewer's newest own message
+// within it: one probe of events_own for each part and kind.
 var sqlWatchedPositions = `
 WITH asked AS (SELECT $2::text COLLATE "C" AS conv_id),` + sqlAudience + `,` + sqlReceived + `
 SELECT a.user_id, max(a.name), coalesce(max(x.read), 0)::bigint, coalesce(max(x.delivered), 0)::bigint
-FROM audience a
-LEFT JOIN received g ON g.conv_id = a.conv_id AND g.user_id = a.user_id
-CROSS JOIN LATERAL (SELECT least(a.seen, a.to_seq) AS seen, least(coalesce(a.delivered_cap, g.seq, 0), a.to_seq) AS got) n
+FROM ` + sqlViewed + `
+CROSS JOIN LATERAL ` + sqlPeriods + ` q
+JOIN audience a ON a.from_seq <= q.to_seq AND a.to_seq >= q.from_seq
+LEFT JOIN received g ON g.user_id = a.user_id
+CROSS JOIN LATERAL (
+  SELECT greatest(a.from_seq, q.from_seq) AS from_seq, least(a.seen, a.to_seq, q.to_seq) AS seen,
+    least(coalesce(a.delivered_cap, g.seq, 0), a.to_seq, q.to_seq) AS got) n
 CROSS JOIN LATERAL (
   SELECT CASE WHEN $3 THEN (
-      SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN a.from_seq AND n.seen ORDER BY e.seq DESC LIMIT 1)
-    WHEN n.seen >= a.from_seq THEN n.seen END AS read,
+      SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN n.from_seq AND n.seen ORDER BY e.seq DESC LIMIT 1)
+    WHEN n.seen >= n.from_seq THEN n.seen END AS read,
     CASE WHEN $3 THEN (
-      SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN a.from_seq AND n.got ORDER BY e.seq DESC LIMIT 1)
-    WHEN n.got >= a.from_seq THEN n.got END AS delivered) x
-WHERE a.user_id <> $1 AND ($4::text[] IS NULL OR a.user_id = ANY($4))
+      SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN n.from_seq AND n.got ORDER BY e.seq DESC LIMIT 1)
+    WHEN n.got >= n.from_seq THEN n.got END AS delivered) x
+WHERE m.user_id = $1 AND m.conv_id = $2 AND a.user_id <> $1 AND ($4::text[] IS NULL OR a.user_id = ANY($4))
 GROUP BY a.user_id`
 
 // Watched reads what the viewer may know of others' positions in a conversation.
@@ -87,12 +92,15 @@ func (vw *View) Watched(ctx context.Context, conv chat.ConversationID, users []c
 	return w, err
 }
 
-// sqlSentWithin: has the viewer a message of their own after $3 and up to $4? One probe of events_own.
-const sqlSentWithin = `
-SELECT EXISTS (SELECT FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq > $3 AND e.seq <= $4)`
+// sqlSentWithin: has the viewer a message of their own that they may see after $3
+// and up to $4? A range of events_own.
+var sqlSentWithin = `
+SELECT EXISTS (
+  SELECT FROM ` + sqlViewed + ` JOIN events e ON e.conv_id = m.conv_id AND e.sender = m.user_id AND e.kind = 1 AND e.seq > $3 AND e.seq <= $4
+  WHERE m.user_id = $1 AND m.conv_id = $2 AND ` + visible("e.seq") + `)`
 
-// SentWithin reads whether the viewer sent a message with a seq greater than
-// after and at most upTo.
+// SentWithin reads whether the viewer sent a message, which they may still see,
+// with a seq greater than after and at most upTo.
 func (vw *View) SentWithin(ctx context.Context, conv chat.ConversationID, after, upTo chat.Seq) (sent bool, err error) {
 	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sqlSentWithin, vw.viewer.User, conv, after, upTo).Scan(&sent)

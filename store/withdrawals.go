@@ -80,12 +80,14 @@ func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.Conversa
 	return changed || repeated && err == nil, err
 }
 
-const sqlTakeDownTarget = `SELECT withdrawn_kind IS NOT NULL FROM events WHERE conv_id = $1 AND seq = $2 AND kind = 1`
+const sqlTakeDownTarget = `
+SELECT c.head, e.seq IS NOT NULL, e.withdrawn_kind IS NOT NULL
+FROM conversations c LEFT JOIN events e ON e.conv_id = c.conv_id AND e.seq = $2 AND e.kind = 1 WHERE c.conv_id = $1`
 
 // TakeDown withdraws any message for the service, without an event; a message
 // that is withdrawn already stays as it is, and the answer is false. NOT_FOUND
-// for an unknown conversation or a seq that is no message. Safe to repeat. Locks
-// the conversation.
+// for an unknown conversation or a seq that is no message (below 0
+// CURSOR_AHEAD). Safe to repeat. Locks the conversation.
 func (s *Store) TakeDown(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (changed bool, err error) {
 	repeated, err := s.repeat(ctx, "take down", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
@@ -94,13 +96,19 @@ func (s *Store) TakeDown(ctx context.Context, conv chat.ConversationID, seq chat
 			} else if err != nil {
 				return err
 			}
-			var withdrawn bool
-			err := tx.QueryRow(ctx, sqlTakeDownTarget, conv, seq).Scan(&withdrawn)
-			if err == pgx.ErrNoRows {
+			var head chat.Seq
+			var found, withdrawn bool
+			err := tx.QueryRow(ctx, sqlTakeDownTarget, conv, seq).Scan(&head, &found, &withdrawn)
+			switch {
+			case err != nil:
+				return err
+			case seq < 0:
+				return chat.ErrCursorAhead(head)
+			case !found:
 				return errNoMessage()
 			}
-			if changed = err == nil && !withdrawn; !changed {
-				return err
+			if changed = !withdrawn; !changed {
+				return nil
 			}
 			_, err = tx.Exec(ctx, sqlWithdraw, conv, seq, takenDown)
 			return err
