@@ -59,12 +59,17 @@ type LogEntry struct {
 	Withdrawn   bool
 	Mentions    []UserID
 	MentionsAll bool
+	// Since has the seq of the edit that made a mention, by whom it mentions; the
+	// empty id stands for all. A mention that is not here came with the message.
+	Since map[UserID]Seq
 }
 
 // mentionsOther reports whether the entry counts as a mention of the viewer: a
-// message of somebody else, not withdrawn, that names them or everybody.
-func (e LogEntry) mentionsOther(viewer UserID) bool {
-	return e.Message && !e.Withdrawn && e.Sender != viewer && (e.MentionsAll || slices.Contains(e.Mentions, viewer))
+// message of somebody else, not withdrawn, that names them or everybody, and did
+// so by end, after which a viewer who has left learns of nothing.
+func (e LogEntry) mentionsOther(viewer UserID, end Seq) bool {
+	return e.Message && !e.Withdrawn && e.Sender != viewer &&
+		(e.MentionsAll && e.Since[""] <= end || slices.Contains(e.Mentions, viewer) && e.Since[viewer] <= end)
 }
 
 // Unread counts, one by one, the messages that the viewer may see, that are not
@@ -90,7 +95,7 @@ const MaxMentionCount = 999
 func UnreadMentions(log []LogEntry, periods []Period, viewer UserID, after Seq) (n int64, first Seq) {
 	for i, e := range log {
 		seq := Seq(i + 1)
-		if e.mentionsOther(viewer) && seq > after && Sees(periods, seq) {
+		if seq > after && Sees(periods, seq) && e.mentionsOther(viewer, End(periods, Seq(len(log)))) {
 			if n++; first == 0 {
 				first = seq
 			}

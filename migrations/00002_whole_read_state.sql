@@ -13,13 +13,17 @@ ALTER TABLE conversations
 UPDATE conversations SET last_activity_seq = last_message_seq;
 
 ALTER TABLE events
-    -- The transaction that last edited the message.
-    ADD COLUMN edited_xid xid8,
-    ADD CHECK ((edited_at IS NULL) = (edited_xid IS NULL));
+    -- The transaction that last changed the message in place, but for withdrawing
+    -- it: an edit, or the end of a mention because its user was erased. An event
+    -- of kind 5 keeps what the edit replaced, for those who had left before:
+    -- body, mention_ids, mentions_all, edited_at.
+    ADD COLUMN revised_xid xid8;
 -- A repeated notice id finds its first notice here: client_message_id of kind 6.
 CREATE UNIQUE INDEX events_notice ON events (conv_id, client_message_id) WHERE kind = 6 AND client_message_id IS NOT NULL;
--- Edited messages, for those who have left and hear of no later event.
-CREATE INDEX events_edited ON events (conv_id, seq) WHERE edited_at IS NOT NULL;
+-- For those who have left and hear of no later event: messages that were changed
+-- in place, and what edits of a message replaced.
+CREATE INDEX events_revised ON events (conv_id, seq) WHERE revised_xid IS NOT NULL;
+CREATE INDEX events_edits ON events (conv_id, target_seq, seq) WHERE kind = 5;
 
 ALTER TABLE members
     ADD COLUMN pinned_at        timestamptz,
@@ -55,16 +59,18 @@ ALTER TABLE membership_periods
 UPDATE membership_periods SET delivered_cap = 0 WHERE hidden;
 ALTER TABLE membership_periods ADD CHECK (hidden = (delivered_cap IS NOT NULL));
 
--- Nothing wrote mentions before. covered: the same message also has a row for *,
--- which counts it already.
+-- Nothing wrote mentions before. since is the event that made the mention: the
+-- message, or an edit of it. While the message also mentions all, which counts it
+-- already, covered_by is the event since when.
 DROP TABLE mentions;
 CREATE TABLE mentions (
-    conv_id text COLLATE "C" NOT NULL,
-    user_id text COLLATE "C" NOT NULL,
-    seq     bigint NOT NULL CHECK (seq > 0),
-    sender  text COLLATE "C" NOT NULL,
-    covered boolean NOT NULL DEFAULT false,
-    PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender, covered)
+    conv_id    text COLLATE "C" NOT NULL,
+    user_id    text COLLATE "C" NOT NULL,
+    seq        bigint NOT NULL CHECK (seq > 0),
+    sender     text COLLATE "C" NOT NULL,
+    since      bigint NOT NULL CHECK (since >= seq),
+    covered_by bigint CHECK (covered_by >= since),
+    PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender, since, covered_by)
 );
 
 ALTER TABLE read_positions

@@ -78,7 +78,7 @@ CREATE TABLE public.events (
     withdrawn_xid xid8,
     edited_at timestamp with time zone,
     at timestamp with time zone NOT NULL,
-    edited_xid xid8,
+    revised_xid xid8,
     CONSTRAINT events_check CHECK (((message_ord >= 0) AND (message_ord <= seq))),
     CONSTRAINT events_check1 CHECK (((sender_ord >= 1) AND (sender_ord <= message_ord))),
     CONSTRAINT events_check2 CHECK (((target_seq > 0) AND (target_seq < seq))),
@@ -86,7 +86,6 @@ CREATE TABLE public.events (
     CONSTRAINT events_check4 CHECK (((kind <> 1) OR ((sender IS NOT NULL) AND (content_hash IS NOT NULL)))),
     CONSTRAINT events_check5 CHECK (((withdrawn_kind IS NULL) = (withdrawn_xid IS NULL))),
     CONSTRAINT events_check6 CHECK (((withdrawn_kind IS NULL) OR ((kind = 1) AND (body IS NULL)))),
-    CONSTRAINT events_check7 CHECK (((edited_at IS NULL) = (edited_xid IS NULL))),
     CONSTRAINT events_kind_check CHECK (((kind >= 1) AND (kind <= 6))),
     CONSTRAINT events_seq_check CHECK ((seq > 0)),
     CONSTRAINT events_withdrawn_kind_check CHECK ((withdrawn_kind = ANY (ARRAY['RECALLED'::text, 'TAKEN_DOWN'::text])))
@@ -154,7 +153,10 @@ CREATE TABLE public.mentions (
     user_id text NOT NULL COLLATE pg_catalog."C",
     seq bigint NOT NULL,
     sender text NOT NULL COLLATE pg_catalog."C",
-    covered boolean DEFAULT false NOT NULL,
+    since bigint NOT NULL,
+    covered_by bigint,
+    CONSTRAINT mentions_check CHECK ((since >= seq)),
+    CONSTRAINT mentions_check1 CHECK ((covered_by >= since)),
     CONSTRAINT mentions_seq_check CHECK ((seq > 0))
 );
 
@@ -220,7 +222,7 @@ ALTER TABLE ONLY public.membership_periods
     ADD CONSTRAINT membership_periods_pkey PRIMARY KEY (user_id, conv_id, from_seq);
 
 ALTER TABLE ONLY public.mentions
-    ADD CONSTRAINT mentions_pkey PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender, covered);
+    ADD CONSTRAINT mentions_pkey PRIMARY KEY (conv_id, user_id, seq) INCLUDE (sender, since, covered_by);
 
 ALTER TABLE ONLY public.meta
     ADD CONSTRAINT meta_pkey PRIMARY KEY (id);
@@ -237,11 +239,13 @@ CREATE INDEX devices_user ON public.devices USING btree (user_id);
 
 CREATE UNIQUE INDEX events_client_message ON public.events USING btree (conv_id, sender, client_message_id) WHERE (client_message_id IS NOT NULL);
 
-CREATE INDEX events_edited ON public.events USING btree (conv_id, seq) WHERE (edited_at IS NOT NULL);
+CREATE INDEX events_edits ON public.events USING btree (conv_id, target_seq, seq) WHERE (kind = 5);
 
 CREATE UNIQUE INDEX events_notice ON public.events USING btree (conv_id, client_message_id) WHERE ((kind = 6) AND (client_message_id IS NOT NULL));
 
 CREATE INDEX events_own ON public.events USING btree (conv_id, sender, seq) INCLUDE (sender_ord) WHERE (kind = 1);
+
+CREATE INDEX events_revised ON public.events USING btree (conv_id, seq) WHERE (revised_xid IS NOT NULL);
 
 CREATE INDEX events_withdrawn ON public.events USING btree (conv_id, seq) INCLUDE (sender) WHERE (withdrawn_kind IS NOT NULL);
 

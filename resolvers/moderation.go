@@ -61,9 +61,6 @@ func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*grap
 	for _, c := range erased.Left {
 		hints = append(hints, hint.Hint{Reason: hint.Membership, Conversation: c, Left: []chat.UserID{user}})
 	}
-	for _, c := range erased.Withdrawn {
-		hints = append(hints, hint.Hint{Reason: hint.TakeDown, Conversation: c})
-	}
 	for _, c := range erased.Unmentioned {
 		hints = append(hints, hint.Hint{Reason: hint.Edit, Conversation: c})
 	}
@@ -74,5 +71,18 @@ func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*grap
 	if err != nil {
 		return nil, err
 	}
-	return &graph.EraseUserPayload{UserID: user}, nil
+	return &graph.EraseUserPayload{UserID: user}, m.forgetMessages(erasing, user)
+}
+
+// forgetMessages forgets what an erased user wrote, piece by piece. A call that
+// fails on the way has erased the user all the same; called again it goes on.
+func (m mutation) forgetMessages(ctx context.Context, user chat.UserID) error {
+	for after := (chat.MessageKey{}); ; {
+		through, err := m.store.ForgetMessages(ctx, user, after)
+		if err != nil || through == nil {
+			return err
+		}
+		m.relay.Tell(hint.Hint{Reason: hint.TakeDown, Conversation: through.Conversation})
+		after = *through
+	}
 }

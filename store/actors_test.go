@@ -135,6 +135,7 @@ func TestHistoriesOfSeveralProcesses(t *testing.T) {
 					if n == 0 && step == 100 {
 						_, err := a.EraseUser(a.ctx, "erased")
 						a.must(err)
+						a.forget("erased")
 						_, err = a.RevokeDevice(a.ctx, "d1", nil)
 						a.must(err)
 					}

@@ -12,8 +12,8 @@ import (
 type ChangePage struct {
 	// Changed are conversations by id, each as it is now.
 	Changed []*chat.Conversation
-	// Withdrawn are messages of these conversations that were taken down or erased
-	// since: no event says so.
+	// Withdrawn are messages of these conversations that were withdrawn since
+	// without an event, or in an absence of the viewer, who may not see the event.
 	Withdrawn []chat.MessageKey
 	// More says that the round goes on with SyncToken.
 	More      bool
@@ -41,17 +41,19 @@ WHERE m.user_id = $1 AND m.conv_id > $4
     OR m.left_at IS NULL AND ` + newer("c.changed_xid") + `
     OR m.left_at IS NOT NULL AND ` + newer("c.revised_xid") + ` AND (
       EXISTS (SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND ` + newer("e.withdrawn_xid") + ` AND ` + visible("e.seq") + `)
-      OR EXISTS (SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.edited_at IS NOT NULL AND ` + newer("e.edited_xid") + ` AND ` + visible("e.seq") + `)))
+      OR EXISTS (SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.revised_xid IS NOT NULL AND ` + newer("e.revised_xid") + ` AND ` + visible("e.seq") + `)))
 ORDER BY m.conv_id LIMIT $5`
 
 // maxWithdrawn is how many withdrawals one page may name; more make a resync.
 const maxWithdrawn = 1_000
 
-// sqlWithdrawn: of the conversations $2, the messages that were withdrawn without
-// an event by a transaction that $3 did not see. By events_withdrawn.
+// sqlWithdrawn: of the conversations $2, the messages that were withdrawn by a
+// transaction that $3 did not see, and no event tells the viewer: those without an event, and for
+// one who is or was away all of them, since the event may lie in the absence. By events_withdrawn.
 var sqlWithdrawn = `
 SELECT e.conv_id, e.seq FROM ` + sqlViewed + `
-JOIN events e ON e.conv_id = m.conv_id AND e.withdrawn_kind = 'TAKEN_DOWN' AND ` + newer("e.withdrawn_xid") + ` AND ` + visible("e.seq") + `
+JOIN events e ON e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND ` + newer("e.withdrawn_xid") + ` AND ` + visible("e.seq") + `
+  AND (e.withdrawn_kind = 'TAKEN_DOWN' OR m.left_at IS NOT NULL OR m.former_periods > 0)
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + newer("c.revised_xid") + `
 ORDER BY e.conv_id, e.seq LIMIT $4`
 

@@ -91,7 +91,7 @@ UNION ALL
 SELECT 'mentions', 'event ' || coalesce(n.seq, t.seq), CASE WHEN n.seq IS NULL THEN 'no row' WHEN t.seq IS NULL THEN 'a row too much' ELSE 'a wrong row' END
   || ' for ' || CASE coalesce(n.user_id, t.user_id) WHEN '' THEN 'everybody' ELSE coalesce(n.user_id, t.user_id) END
 FROM (SELECT * FROM mentions WHERE conv_id = $1) n FULL JOIN mentioned t ON t.user_id = n.user_id AND t.seq = n.seq
-WHERE (n.sender, n.covered) IS DISTINCT FROM (t.sender, t.covered)
+WHERE (n.sender, n.covered_by IS NOT NULL) IS DISTINCT FROM (t.sender, t.covered) OR n.since > t.since OR n.covered_by > t.since
 UNION ALL
 SELECT 'mentions', 'the conversation', 'last_mention_seq stored ' || c.last_mention_seq || ', but event ' || t.seq || ' mentions somebody'
 FROM conversations c, (SELECT max(seq) AS seq FROM mentioned) t WHERE c.conv_id = $1 AND c.last_mention_seq < t.seq
@@ -100,7 +100,9 @@ SELECT 'M4', 'user ' || user_id, 'unread mentions by their rows ' || mentions ||
 FROM (
   SELECT m.user_id, ` + sqlMentions + ` AS mentions,
     least(999, (SELECT count(*) FROM log e
-      WHERE (e.mentions_all OR m.user_id = ANY(e.mention_ids)) AND e.seq > coalesce(rp.mention_seq, 0) AND ` + countable("e") + `)) AS counted
+      WHERE CASE WHEN m.left_at IS NULL THEN e.mentions_all OR m.user_id = ANY(e.mention_ids) ELSE EXISTS (
+          SELECT FROM mentions n WHERE n.conv_id = $1 AND n.seq = e.seq AND n.user_id IN (m.user_id, '') AND n.since <= m.to_seq) END
+        AND e.seq > coalesce(rp.mention_seq, 0) AND ` + countable("e") + `)) AS counted
   FROM ` + sqlViewed + ` WHERE m.conv_id = $1) u
 WHERE mentions <> counted`
 
@@ -144,10 +146,12 @@ SELECT 'erasure', '', 'user ' || u.user_id, 'was erased, but there is still ' ||
 FROM users u CROSS JOIN LATERAL (
   SELECT 'a name' AS what WHERE u.name IS NOT NULL
   UNION ALL SELECT 'a device' WHERE EXISTS (SELECT FROM devices d WHERE d.user_id = u.user_id)
+  UNION ALL SELECT 'how far a hidden period was seen' WHERE EXISTS (
+    SELECT FROM membership_periods p WHERE p.user_id = u.user_id AND (p.seen_cap > 0 OR p.delivered_cap > 0))
   UNION ALL SELECT 'a read position' WHERE EXISTS (SELECT FROM read_positions r WHERE r.user_id = u.user_id)
   UNION ALL SELECT 'a membership' WHERE EXISTS (SELECT FROM members m WHERE m.user_id = u.user_id AND m.left_at IS NULL)
   UNION ALL SELECT 'a message' WHERE EXISTS (
-    SELECT FROM members m JOIN events e ON e.conv_id = m.conv_id AND e.sender = m.user_id AND e.kind = 1 WHERE m.user_id = u.user_id AND e.withdrawn_kind IS NULL)
+    SELECT FROM members m JOIN events e ON e.conv_id = m.conv_id AND e.sender = m.user_id AND e.kind = 1 WHERE m.user_id = u.user_id AND e.content_hash <> '')
   UNION ALL SELECT 'a mention' WHERE EXISTS (
     SELECT FROM members m JOIN mentions n ON n.conv_id = m.conv_id AND n.user_id = m.user_id WHERE m.user_id = u.user_id)) x
 WHERE u.erased_at IS NOT NULL

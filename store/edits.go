@@ -17,42 +17,53 @@ type Edit struct {
 }
 
 // sqlRevise writes the new content of a message where it differs, with those of
-// the mentioned who are members now and may see the message. $1 conversation,
-// $2 seq, $3 body, $4 mentions, $5 mention all (null: as they are).
+// the mentioned who are members now and may see the message, and appends the
+// event that says so and keeps what was replaced. It answers the event's seq, or
+// no row. $1 conversation, $2 seq, $3 sender, $4 body, $5 mentions, $6 mention all (null: as they are).
 const sqlRevise = `
 WITH named AS (
-  SELECT x.user_id, min(x.k) AS k FROM unnest($4::text[]) WITH ORDINALITY AS x(user_id, k)
+  SELECT x.user_id, min(x.k) AS k FROM unnest($5::text[]) WITH ORDINALITY AS x(user_id, k)
   JOIN members m ON m.user_id = x.user_id AND m.conv_id = $1 AND m.left_at IS NULL
-  JOIN conversations c ON c.conv_id = m.conv_id
   WHERE m.from_seq <= $2 OR EXISTS (
     SELECT FROM membership_periods p WHERE p.user_id = m.user_id AND p.conv_id = $1 AND NOT p.hidden AND $2 BETWEEN p.from_seq AND p.to_seq)
   GROUP BY 1),
+old AS MATERIALIZED (SELECT body, mention_ids, mentions_all, edited_at FROM events WHERE conv_id = $1 AND seq = $2),
 wanted AS (
-  SELECT $3::text AS body,
-         CASE WHEN $4::text[] IS NULL THEN e.mention_ids ELSE (SELECT array_agg(user_id ORDER BY k) FROM named) END AS mention_ids,
-         coalesce($5, e.mentions_all) AS mentions_all
-  FROM events e WHERE e.conv_id = $1 AND e.seq = $2)
-UPDATE events e SET body = w.body, mention_ids = w.mention_ids, mentions_all = w.mentions_all,
-  edited_at = clock_timestamp(), edited_xid = pg_current_xact_id()
-FROM wanted w
-WHERE e.conv_id = $1 AND e.seq = $2
-  AND (e.body, e.mention_ids, e.mentions_all) IS DISTINCT FROM (w.body, w.mention_ids, w.mentions_all)`
+  SELECT CASE WHEN $5::text[] IS NULL THEN o.mention_ids ELSE (SELECT array_agg(user_id ORDER BY k) FROM named) END AS mention_ids,
+         coalesce($6, o.mentions_all) AS mentions_all
+  FROM old o),
+revised AS (
+  UPDATE events e SET body = $4, mention_ids = w.mention_ids, mentions_all = w.mentions_all,
+    edited_at = clock_timestamp(), revised_xid = pg_current_xact_id()
+  FROM wanted w
+  WHERE e.conv_id = $1 AND e.seq = $2
+    AND (e.body, e.mention_ids, e.mentions_all) IS DISTINCT FROM ($4, w.mention_ids, w.mentions_all)
+  RETURNING e.mention_ids IS NOT NULL OR e.mentions_all AS mentions),
+raised AS (
+  UPDATE conversations c SET head = head + 1, revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id(),
+    last_mention_seq = CASE WHEN r.mentions THEN greatest(last_mention_seq, $2) ELSE last_mention_seq END
+  FROM revised r WHERE c.conv_id = $1
+  RETURNING c.head, c.message_ord)
+INSERT INTO events (conv_id, seq, kind, sender, target_seq, body, mention_ids, mentions_all, edited_at, message_ord, at)
+SELECT $1, r.head, 5, $3, $2, o.body, o.mention_ids, o.mentions_all, o.edited_at, r.message_ord, clock_timestamp() FROM raised r, old o
+RETURNING seq`
 
-// The rows of mentions, made anew from the message.
+// The rows of mentions after an edit: those that are not among them any more go;
+// new ones, and being covered, begin with the edit, $3.
 const (
-	sqlUnmention = `DELETE FROM mentions WHERE conv_id = $1 AND seq = $2`
-	sqlMention   = `
-INSERT INTO mentions (conv_id, user_id, seq, sender, covered)
-SELECT e.conv_id, u.user_id, e.seq, e.sender, e.mentions_all FROM events e CROSS JOIN LATERAL unnest(e.mention_ids) AS u(user_id)
+	sqlUnmention = `
+DELETE FROM mentions n USING events e
+WHERE n.conv_id = $1 AND n.seq = $2 AND e.conv_id = $1 AND e.seq = $2
+  AND NOT CASE WHEN n.user_id = '' THEN e.mentions_all ELSE n.user_id = ANY(coalesce(e.mention_ids, '{}')) END`
+	sqlMention = `
+INSERT INTO mentions AS n (conv_id, user_id, seq, sender, since, covered_by)
+SELECT e.conv_id, u.user_id, e.seq, e.sender, $3::bigint, CASE WHEN e.mentions_all THEN $3::bigint END FROM events e CROSS JOIN LATERAL unnest(e.mention_ids) AS u(user_id)
 WHERE e.conv_id = $1 AND e.seq = $2
 UNION ALL
-SELECT conv_id, '', seq, sender, false FROM events WHERE conv_id = $1 AND seq = $2 AND mentions_all`
+SELECT conv_id, '', seq, sender, $3, NULL FROM events WHERE conv_id = $1 AND seq = $2 AND mentions_all
+ON CONFLICT (conv_id, user_id, seq) DO UPDATE SET covered_by = CASE WHEN excluded.covered_by IS NOT NULL THEN coalesce(n.covered_by, excluded.covered_by) END
+WHERE (n.covered_by IS NULL) <> (excluded.covered_by IS NULL)`
 )
-
-// sqlRevised notes the edit in the conversation. That it mentions somebody may be
-// noted once too often, not too seldom.
-const sqlRevised = `
-UPDATE conversations SET revised_xid = pg_current_xact_id(), last_mention_seq = greatest(last_mention_seq, $2) WHERE conv_id = $1`
 
 // Edit changes the content of the caller's own message at seq and appends a
 // MessageEdited event; the same content again changes nothing and answers
@@ -70,15 +81,18 @@ func (s *Store) Edit(ctx context.Context, user chat.UserID, conv chat.Conversati
 			if withdrawn {
 				return errWithdrawn()
 			}
-			tag, err := tx.Exec(ctx, sqlRevise, conv, seq, e.Body, e.Mentions, e.MentionsAll)
-			if changed = err == nil && tag.RowsAffected() == 1; !changed {
+			var at chat.Seq
+			err = tx.QueryRow(ctx, sqlRevise, conv, seq, user, e.Body, e.Mentions, e.MentionsAll).Scan(&at)
+			if err == pgx.ErrNoRows {
+				changed = false
+				return nil
+			}
+			if changed = err == nil; !changed {
 				return err
 			}
 			var batch pgx.Batch
 			batch.Queue(sqlUnmention, conv, seq)
-			batch.Queue(sqlMention, conv, seq)
-			batch.Queue(sqlAppendAbout, conv, user, kindEdited, seq)
-			batch.Queue(sqlRevised, conv, seq)
+			batch.Queue(sqlMention, conv, seq, at)
 			return tx.SendBatch(ctx, &batch).Close()
 		})
 	})

@@ -45,32 +45,16 @@ UPDATE members m SET left_at = r.at, to_seq = r.head, to_ord = r.message_ord, to
 FROM raised r WHERE m.user_id = $1 AND m.conv_id = r.conv_id
 RETURNING m.conv_id`
 
-// sqlUnmentionMessages: the mentions in the user's own messages. By events_own, then primary key.
-const sqlUnmentionMessages = `
-DELETE FROM mentions n USING events e
-WHERE e.conv_id = ANY($2) AND e.sender = $1 AND e.kind = 1 AND e.withdrawn_kind IS NULL
-  AND n.conv_id = e.conv_id AND n.seq = e.seq
-  AND n.user_id IN (SELECT unnest(e.mention_ids) UNION ALL SELECT '' WHERE e.mentions_all)`
-
-// sqlWithdrawAll empties the user's messages. Those that were withdrawn before
-// stay as they are withdrawn; what identifies them goes all the same.
-const sqlWithdrawAll = `
-WITH gone AS (
-  UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false, client_message_id = NULL, content_hash = '',
-    withdrawn_kind = coalesce(withdrawn_kind, 'TAKEN_DOWN'), withdrawn_xid = coalesce(withdrawn_xid, pg_current_xact_id())
-  WHERE conv_id = ANY($2) AND sender = $1 AND kind = 1
-  RETURNING conv_id, seq)
-UPDATE conversations c SET last_withdrawn_seq = greatest(last_withdrawn_seq, g.seq), revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id()
-FROM (SELECT conv_id, max(seq) AS seq FROM gone GROUP BY conv_id) g WHERE c.conv_id = g.conv_id
-RETURNING c.conv_id`
-
-// sqlUnmentionUser: the mentions of the user in others' messages.
+// sqlUnmentionUser: the mentions of the user in others' messages, and in what
+// edits of those replaced.
 const sqlUnmentionUser = `
 WITH gone AS (DELETE FROM mentions WHERE conv_id = ANY($2) AND user_id = $1 RETURNING conv_id, seq),
-edited AS (
-  UPDATE events e SET mention_ids = nullif(array_remove(e.mention_ids, $1), '{}') FROM gone g
-  WHERE e.conv_id = g.conv_id AND e.seq = g.seq)
-UPDATE conversations c SET changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM gone)
+changed AS (
+  UPDATE events e SET mention_ids = nullif(array_remove(e.mention_ids, $1), '{}'), revised_xid = pg_current_xact_id() FROM gone g
+  WHERE e.conv_id = g.conv_id AND e.seq = g.seq),
+replaced AS (
+  UPDATE events SET mention_ids = nullif(array_remove(mention_ids, $1), '{}') WHERE conv_id = ANY($2) AND kind = 5 AND mention_ids @> ARRAY[$1])
+UPDATE conversations c SET revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM gone)
 RETURNING c.conv_id`
 
 // sqlHoldReports keeps reports out until the transaction ends. They take no lock
@@ -81,22 +65,23 @@ const sqlHoldReports = `LOCK TABLE read_positions, device_cursors IN SHARE ROW E
 const (
 	sqlForgetPositions = `DELETE FROM read_positions WHERE user_id = $1`
 	sqlForgetCursors   = `DELETE FROM device_cursors c USING devices d WHERE d.user_id = $1 AND c.device_id = d.device_id`
+	sqlForgetCaps      = `UPDATE membership_periods SET seen_cap = 0, delivered_cap = 0 WHERE user_id = $1 AND hidden AND (seen_cap, delivered_cap) <> (0, 0)`
 	sqlForgetDevices   = `DELETE FROM devices WHERE user_id = $1`
 	sqlForgetUser      = `UPDATE users SET name = NULL, shares_reads = true, erased_at = clock_timestamp() WHERE user_id = $1`
 )
 
 // Erased names the conversations that an erasure changed: those that the user
-// left with it, where messages were withdrawn, where mentions of the user went,
-// and where the user was ever a member and so leaves the audience of messages.
+// left with it, where mentions of the user went, and where the user was ever a
+// member and so leaves the audience of messages.
 type Erased struct {
-	Left, Withdrawn, Unmentioned, Ever []chat.ConversationID
+	Left, Unmentioned, Ever []chat.ConversationID
 }
 
 // EraseUser removes a user from every conversation and forgets their name,
-// messages' contents, mentions, positions, cursors, devices and settings, in one
-// transaction. Of a user who was erased before it sweeps away what is left, if
-// anything, and names nothing. An unknown user is NOT_FOUND. Locks all of their
-// conversations, then the user. Safe to repeat.
+// mentions, positions, cursors, devices and settings. What their messages hold is
+// left to [Store.ForgetMessages], which must follow. Of a user who was erased
+// before it sweeps away what is left, if anything, and names nothing. An unknown
+// user is NOT_FOUND. Locks all of their conversations, then the user. Safe to repeat.
 func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err error) {
 	var before bool
 	repeated, err := s.repeat(ctx, "erase user", func() error {
@@ -111,7 +96,7 @@ func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err 
 	case err != nil:
 		return Erased{}, err
 	case before && repeated: // by an attempt whose answer was lost
-		e = Erased{Left: e.Ever, Withdrawn: e.Ever, Unmentioned: e.Ever, Ever: e.Ever}
+		e = Erased{Left: e.Ever, Unmentioned: e.Ever, Ever: e.Ever}
 	case before:
 		e = Erased{}
 	}
@@ -153,16 +138,82 @@ func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, befo
 				}
 			}
 			batch.Queue(sqlEraseMembership, user, e.Ever).Query(into(&e.Left))
-			batch.Queue(sqlUnmentionMessages, user, e.Ever)
-			batch.Queue(sqlWithdrawAll, user, e.Ever).Query(into(&e.Withdrawn))
 			batch.Queue(sqlUnmentionUser, user, e.Ever).Query(into(&e.Unmentioned))
 			batch.Queue(sqlForgetUser, user)
 		}
 		batch.Queue(sqlHoldReports)
 		batch.Queue(sqlForgetPositions, user)
+		batch.Queue(sqlForgetCaps, user)
 		batch.Queue(sqlForgetCursors, user)
 		batch.Queue(sqlForgetDevices, user)
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	return e, before, err
+}
+
+// sqlToForget: the first conversation from $2 on where an erased user has a
+// message (behind $3 in that very conversation) that still holds anything. By events_own.
+const sqlToForget = `
+SELECT m.conv_id FROM members m JOIN users u ON u.user_id = m.user_id AND u.erased_at IS NOT NULL
+WHERE m.user_id = $1 AND m.conv_id >= $2 AND EXISTS (
+  SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.sender = $1 AND e.kind = 1 AND e.content_hash <> '' AND (m.conv_id > $2 OR e.seq > $3))
+ORDER BY m.conv_id LIMIT 1`
+
+// forgetAtOnce is how many messages one transaction empties: others who send
+// there wait for it.
+const forgetAtOnce = 5_000
+
+// sqlForgetMessages empties the next messages of user $1 in conversation $2 behind
+// $3, with their mentions and what edits of them replaced. Those that were
+// withdrawn before stay withdrawn as they are; what identifies them goes all the
+// same. It answers the last seq. Run under the conversation's lock.
+const sqlForgetMessages = `
+WITH chunk AS MATERIALIZED (
+  SELECT seq, mention_ids, mentions_all FROM events
+  WHERE conv_id = $2 AND sender = $1 AND kind = 1 AND seq > $3 AND content_hash <> '' ORDER BY seq LIMIT $4),
+unmentioned AS (
+  DELETE FROM mentions n USING chunk s WHERE n.conv_id = $2 AND n.seq = s.seq
+    AND n.user_id IN (SELECT unnest(s.mention_ids) UNION ALL SELECT '' WHERE s.mentions_all)),
+gone AS (
+  UPDATE events e SET body = NULL, mention_ids = NULL, mentions_all = false, client_message_id = NULL, content_hash = '',
+    withdrawn_kind = coalesce(e.withdrawn_kind, 'TAKEN_DOWN'), withdrawn_xid = coalesce(e.withdrawn_xid, pg_current_xact_id())
+  FROM chunk s WHERE e.conv_id = $2 AND e.seq = s.seq),
+replaced AS (
+  UPDATE events x SET body = NULL, mention_ids = NULL, mentions_all = false FROM chunk s
+  WHERE x.conv_id = $2 AND x.kind = 5 AND x.target_seq = s.seq)
+UPDATE conversations SET last_withdrawn_seq = greatest(last_withdrawn_seq, l.seq), revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id()
+FROM (SELECT max(seq) AS seq FROM chunk) l WHERE conv_id = $2 AND l.seq IS NOT NULL
+RETURNING l.seq`
+
+// ForgetMessages withdraws some thousand messages of an erased user in one
+// conversation and forgets what they held. It begins behind after, which is empty
+// at first, and answers up to where it came; nil once there is nothing left. Of a
+// user who is not erased nothing is forgotten. Locks the conversation. Safe to repeat.
+func (s *Store) ForgetMessages(ctx context.Context, user chat.UserID, after chat.MessageKey) (through *chat.MessageKey, err error) {
+	_, err = s.repeat(ctx, "forget messages", func() error {
+		return s.write(ctx, func(tx pgx.Tx) error {
+			var at chat.MessageKey
+			if err := tx.QueryRow(ctx, sqlToForget, user, after.Conversation, after.Seq).Scan(&at.Conversation); err == pgx.ErrNoRows {
+				return nil // nothing is left, or an attempt whose answer was lost did the rest
+			} else if err != nil {
+				return err
+			}
+			if _, err := lockConversation(ctx, tx, at.Conversation); err != nil {
+				return err
+			}
+			if at.Conversation == after.Conversation {
+				at.Seq = after.Seq
+			}
+			err := tx.QueryRow(ctx, sqlForgetMessages, user, at.Conversation, at.Seq, forgetAtOnce).Scan(&at.Seq)
+			if err == pgx.ErrNoRows { // another call of the same kind was faster
+				at.Seq, err = chat.EndOfLog, nil
+			}
+			through = &at
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return through, nil
 }

@@ -10,26 +10,43 @@ import (
 )
 
 // sqlEventColumns: an event with the names of its actor and subject, and of a
-// recall or an edit the message as it is now. Over e, the event, and the
+// recall or an edit the message that it is about. Over e, the event, and the
 // viewer's m and c. The message of a recall or an edit may lie outside what the
 // viewer may see: then what it holds is withheld.
 var sqlEventColumns = `
   e.conv_id, e.seq, e.kind, e.at, e.sender, a.name, a.erased_at IS NOT NULL, e.subject, b.name, ` + content("e", "true") + `,
   t.seq, t.at, t.sender, ta.name, ta.erased_at IS NOT NULL, ` + content("t", visible("t.seq"))
 
-const sqlEventJoins = `
+var sqlEventJoins = `
 LEFT JOIN users a ON a.user_id = e.sender
-LEFT JOIN users b ON b.user_id = e.subject
+LEFT JOIN users b ON b.user_id = e.subject` + replaced("e") + `
 LEFT JOIN events t ON t.conv_id = e.conv_id AND t.seq = e.target_seq
-LEFT JOIN users ta ON ta.user_id = t.sender`
+LEFT JOIN users ta ON ta.user_id = t.sender` + replaced("t")
 
-// content: what a message holds, where the condition is true, and how it was withdrawn.
+// replaced: of a message e that was edited after the viewer had left, what it held
+// until then, as e_was. One probe of events_edits, for such messages only.
+func replaced(e string) string {
+	return `
+LEFT JOIN LATERAL (
+  SELECT x.seq, x.body, x.mention_ids, x.mentions_all, x.edited_at FROM events x
+  WHERE m.to_seq IS NOT NULL AND ` + e + `.kind = 1 AND ` + e + `.edited_at IS NOT NULL AND ` + e + `.withdrawn_kind IS NULL
+    AND x.conv_id = ` + e + `.conv_id AND x.kind = 5 AND x.target_seq = ` + e + `.seq AND x.seq > m.to_seq
+  ORDER BY x.seq LIMIT 1) ` + e + `_was ON true`
+}
+
+// content: what a message holds for the viewer, where the condition is true, and
+// how it was withdrawn. What an event of an edit keeps is never told by itself.
 func content(e, shown string) string {
-	when := func(column string) string { return `CASE WHEN ` + shown + ` THEN ` + column + ` END` }
-	return when(e+".client_message_id") + `, ` + when(e+".body") + `, ` + when(e+".edited_at") + `, ` +
-		when(e+".mentions_all") + `, ` + when(e+".mention_ids") + `,
-  CASE WHEN ` + e + `.mention_ids IS NOT NULL THEN ARRAY(
-    SELECT u.name FROM unnest(` + e + `.mention_ids) WITH ORDINALITY AS n(user_id, i) LEFT JOIN users u ON u.user_id = n.user_id ORDER BY n.i) END, ` +
+	of := func(column string) string {
+		return `CASE WHEN ` + e + `_was.seq IS NULL THEN ` + e + `.` + column + ` ELSE ` + e + `_was.` + column + ` END`
+	}
+	when := func(value string) string {
+		return `CASE WHEN ` + e + `.kind <> 5 AND ` + shown + ` THEN ` + value + ` END`
+	}
+	return when(e+".client_message_id") + `, ` + when(of("body")) + `, ` + when(of("edited_at")) + `, ` +
+		when(of("mentions_all")) + `, ` + when(of("mention_ids")) + `,
+  CASE WHEN ` + e + `.mention_ids IS NOT NULL OR ` + e + `_was.mention_ids IS NOT NULL THEN ARRAY(
+    SELECT u.name FROM unnest(` + of("mention_ids") + `) WITH ORDINALITY AS n(user_id, i) LEFT JOIN users u ON u.user_id = n.user_id ORDER BY n.i) END, ` +
 		e + `.withdrawn_kind`
 }
 

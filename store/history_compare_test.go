@@ -172,7 +172,7 @@ func (h *history) compareParts(vw *store.View, row *chat.Conversation, c *modelC
 		got := chat.Seq(0)
 		if message != nil {
 			got = message.Seq
-			h.compareMessage(message, c)
+			h.compareMessage(message, c, u)
 		}
 		if got != want {
 			h.t.Fatalf("%s of %s in %s: %d, want %d", what, u, c.id, got, want)
@@ -190,7 +190,7 @@ func (h *history) compareParts(vw *store.View, row *chat.Conversation, c *modelC
 	for _, e := range page.Events {
 		events = append(events, e.Header().Seq)
 		if m, ok := e.(*chat.Message); ok {
-			h.compareMessage(m, c)
+			h.compareMessage(m, c, u)
 		}
 	}
 	if want := visible[max(0, len(visible)-5):]; !slices.Equal(events, want) || page.More != (len(visible) > 5) {
@@ -199,9 +199,10 @@ func (h *history) compareParts(vw *store.View, row *chat.Conversation, c *modelC
 	h.compareActivity(row, c, u, activity)
 }
 
-func (h *history) compareMessage(m *chat.Message, c *modelConversation) {
+func (h *history) compareMessage(m *chat.Message, c *modelConversation, u chat.UserID) {
 	h.t.Helper()
-	e := c.log[m.Seq-1]
+	withdrawn := c.log[m.Seq-1].Withdrawn
+	wantBody, wantMentions, wantAll := c.content(u, m.Seq)
 	body, mentions := "", []chat.UserID(nil)
 	if m.Body != nil {
 		body = *m.Body
@@ -209,8 +210,8 @@ func (h *history) compareMessage(m *chat.Message, c *modelConversation) {
 	for _, u := range m.Mentions {
 		mentions = append(mentions, u.ID)
 	}
-	if body != c.bodies[m.Seq] || (m.Recalled || m.TakenDown) != e.Withdrawn || m.MentionsAll != e.MentionsAll || !slices.Equal(mentions, e.Mentions) && len(mentions)+len(e.Mentions) > 0 {
-		h.t.Fatalf("message %d of %s: %q %v %+v, want %q %+v", m.Seq, c.id, body, mentions, m, c.bodies[m.Seq], e)
+	if body != wantBody || (m.Recalled || m.TakenDown) != withdrawn || m.MentionsAll != wantAll || !slices.Equal(mentions, wantMentions) && len(mentions)+len(wantMentions) > 0 {
+		h.t.Fatalf("message %d of %s for %s: %q %v %+v, want %q %v %v, withdrawn %v", m.Seq, c.id, u, body, mentions, m, wantBody, wantMentions, wantAll, withdrawn)
 	}
 }
 

@@ -194,6 +194,7 @@ func (h *history) eraseUser(u chat.UserID) {
 		return
 	}
 	h.must(err)
+	h.forget(u)
 	left, ever := 0, 0
 	for _, c := range h.convs {
 		if !is.erased && c.ever(u) {

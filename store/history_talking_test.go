@@ -184,6 +184,16 @@ func (c *modelConversation) edit(seq chat.Seq, e store.Edit) bool {
 	if e.Body == c.bodies[seq] && slices.Equal(is.Mentions, old.Mentions) && is.MentionsAll == old.MentionsAll {
 		return false
 	}
+	c.edits[seq] = append(c.edits[seq], modelEdit{c.head() + 1, c.bodies[seq], old.Mentions, old.MentionsAll})
+	is.Since = map[chat.UserID]chat.Seq{}
+	for _, u := range is.Mentions {
+		if is.Since[u] = old.Since[u]; !slices.Contains(old.Mentions, u) {
+			is.Since[u] = c.head() + 1
+		}
+	}
+	if is.Since[""] = old.Since[""]; is.MentionsAll && !old.MentionsAll {
+		is.Since[""] = c.head() + 1
+	}
 	c.log[seq-1], c.bodies[seq] = is, e.Body
 	c.event()
 	return true
@@ -194,6 +204,10 @@ func (h *history) takeDown(c *modelConversation) func() {
 	return func() {
 		h.counts["takeDownMessage"]++
 		changed, err := h.TakeDown(h.ctx, c.id, seq)
+		if seq < 0 {
+			h.wantCode(err, chat.CursorAhead)
+			return
+		}
 		if !c.message(seq) {
 			h.wantCode(err, chat.NotFound)
 			return

@@ -258,8 +258,13 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("head %d, want one event for each of recall, edit, notice, title, remove and leave: 12", head)
 	}
 	lose("erase", "commit", func() {
-		if erased, err := w.EraseUser(w.ctx, "a"); err != nil || len(erased.Ever) != 1 || len(erased.Withdrawn) != 1 {
+		if erased, err := w.EraseUser(w.ctx, "a"); err != nil || len(erased.Ever) != 1 || len(erased.Left) != 1 {
 			t.Errorf("erase: %+v %v, want one conversation", erased, err)
+		}
+	})
+	lose("forget", "commit", func() {
+		if through, err := w.ForgetMessages(w.ctx, "a", chat.MessageKey{}); err != nil || through == nil || through.Seq < 6 {
+			t.Errorf("forget: %v %v, want to seq 6", through, err)
 		}
 	})
 	direct.noDeviations(t)

@@ -4,12 +4,14 @@ package store
 // have, whatever the number of members.
 
 // mentionsOf: the rows of mentions of user, an expression, that count for the
-// viewer: of messages of others that they may see, after the mention position.
+// viewer: of messages of others that they may see, after the mention position, and
+// not made by an edit after the viewer had left.
 // Withdrawn messages have no rows. One index-only range; over the names of unread.go.
 func mentionsOf(user string) string {
 	return `mentions n
   WHERE n.conv_id = m.conv_id AND n.user_id = ` + user + ` AND n.seq > coalesce(rp.mention_seq, 0)
-    AND n.sender <> m.user_id AND NOT n.covered AND ` + visible("n.seq")
+    AND n.sender <> m.user_id AND n.since <= coalesce(m.to_seq, c.head)
+    AND (n.covered_by IS NULL OR n.covered_by > coalesce(m.to_seq, c.head)) AND ` + visible("n.seq")
 }
 
 // sqlMentions: how many messages mention the viewer, by name or with all. A name

@@ -119,10 +119,10 @@ inserted AS (
   FROM numbered n, raised r
   RETURNING sender, client_message_id, seq),
 mentioned AS (
-  INSERT INTO mentions (conv_id, user_id, seq, sender, covered)
-  SELECT $1, x.user_id, r.head + n.n, n.sender, n.mention_all FROM named x JOIN numbered n USING (i), raised r
+  INSERT INTO mentions (conv_id, user_id, seq, sender, since, covered_by)
+  SELECT $1, x.user_id, r.head + n.n, n.sender, r.head + n.n, CASE WHEN n.mention_all THEN r.head + n.n END FROM named x JOIN numbered n USING (i), raised r
   UNION ALL
-  SELECT $1, '', r.head + n.n, n.sender, false FROM numbered n, raised r WHERE n.mention_all),
+  SELECT $1, '', r.head + n.n, n.sender, r.head + n.n, NULL FROM numbered n, raised r WHERE n.mention_all),
 wanted AS MATERIALIZED (
   SELECT sender AS u, $1 AS c, max(up_to) AS v, max(up_to) AS mention_v,
          CASE WHEN max(up_to) FILTER (WHERE rev IS NULL) = max(up_to) THEN NULL ELSE min(rev) END AS rev

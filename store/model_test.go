@@ -36,6 +36,14 @@ type modelSettings struct {
 	archivedAt    chat.Seq
 }
 
+// modelEdit is what an edit at a seq replaced.
+type modelEdit struct {
+	at       chat.Seq
+	body     string
+	mentions []chat.UserID
+	all      bool
+}
+
 // modelEnd is what one who has left goes on seeing.
 type modelEnd struct {
 	title   *string
@@ -51,6 +59,7 @@ type modelConversation struct {
 	notices   map[chat.Seq]bool
 	noticeIDs map[string]bool
 	bodies    map[chat.Seq]string
+	edits     map[chat.Seq][]modelEdit
 	periods   map[chat.UserID][]chat.Period
 	caps      map[chat.UserID]map[chat.Seq]chat.Seq // delivered when a period was hidden, by its From
 	positions map[chat.UserID]chat.Position
@@ -61,7 +70,7 @@ type modelConversation struct {
 }
 
 func newModelConversation(id chat.ConversationID) *modelConversation {
-	return &modelConversation{id: id, policy: chat.ReceiptsSender, notices: map[chat.Seq]bool{}, noticeIDs: map[string]bool{}, bodies: map[chat.Seq]string{},
+	return &modelConversation{id: id, policy: chat.ReceiptsSender, notices: map[chat.Seq]bool{}, noticeIDs: map[string]bool{}, bodies: map[chat.Seq]string{}, edits: map[chat.Seq][]modelEdit{},
 		periods: map[chat.UserID][]chat.Period{}, caps: map[chat.UserID]map[chat.Seq]chat.Seq{}, positions: map[chat.UserID]chat.Position{},
 		settings: map[chat.UserID]modelSettings{}, ends: map[chat.UserID]modelEnd{}, sent: map[string]store.Draft{}, seqs: map[string]chat.Seq{}}
 }
@@ -120,8 +129,21 @@ func (c *modelConversation) append(d store.Draft) chat.Seq {
 
 func (c *modelConversation) withdraw(seq chat.Seq) {
 	e := &c.log[seq-1]
-	e.Withdrawn, e.Mentions, e.MentionsAll = true, nil, false
+	e.Withdrawn, e.Mentions, e.MentionsAll, e.Since = true, nil, false, nil
 	delete(c.bodies, seq)
+	delete(c.edits, seq)
+}
+
+// content is what u sees of a message: for one who has left, what it held then.
+func (c *modelConversation) content(u chat.UserID, seq chat.Seq) (body string, mentions []chat.UserID, all bool) {
+	if !c.member(u) {
+		for _, e := range c.edits[seq] {
+			if e.at > c.end(u) {
+				return e.body, e.mentions, e.all
+			}
+		}
+	}
+	return c.bodies[seq], c.log[seq-1].Mentions, c.log[seq-1].MentionsAll
 }
 
 func (c *modelConversation) archived(u chat.UserID) bool {
@@ -309,7 +331,11 @@ func (m *model) erase(u chat.UserID) {
 			if e.Message && e.Sender == u {
 				c.withdraw(chat.Seq(i + 1))
 			}
-			e.Mentions = slices.DeleteFunc(e.Mentions, func(x chat.UserID) bool { return x == u })
+			e.Mentions = without(e.Mentions, u)
+			for n := range c.edits[chat.Seq(i+1)] {
+				edit := &c.edits[chat.Seq(i+1)][n]
+				edit.mentions = without(edit.mentions, u)
+			}
 		}
 		delete(c.positions, u)
 		delete(c.settings, u)
@@ -320,4 +346,8 @@ func (m *model) erase(u chat.UserID) {
 		}
 	}
 	m.devices = slices.DeleteFunc(m.devices, func(d *modelDevice) bool { return d.user == u })
+}
+
+func without(list []chat.UserID, u chat.UserID) []chat.UserID {
+	return slices.DeleteFunc(slices.Clone(list), func(x chat.UserID) bool { return x == u })
 }

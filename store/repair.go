@@ -36,13 +36,15 @@ WHERE m.conv_id = $1 AND p.newest AND m.user_id = p.user_id AND s.user_id = m.us
   AND (m.sent_ord, m.from_ord, m.from_own, m.to_ord, m.to_own, m.past_activity_at, m.former_periods)
     IS DISTINCT FROM (s.true_sent, p.true_from_ord, p.true_from_own, p.true_to_ord, p.true_to_own, a.true_past, f.n)`
 
-// The rows of mentions, made anew where they differ from the log.
+// The rows of mentions, made anew where they differ from the log. What an edit
+// added later counts from the message on.
 const sqlRepairMentions = sqlTruth + `,
 gone AS (
   DELETE FROM mentions n WHERE n.conv_id = $1 AND NOT EXISTS (SELECT FROM mentioned t WHERE t.user_id = n.user_id AND t.seq = n.seq))
-INSERT INTO mentions AS n (conv_id, user_id, seq, sender, covered) SELECT $1, user_id, seq, sender, covered FROM mentioned
-ON CONFLICT (conv_id, user_id, seq) DO UPDATE SET sender = excluded.sender, covered = excluded.covered
-WHERE (n.sender, n.covered) <> (excluded.sender, excluded.covered)`
+INSERT INTO mentions AS n (conv_id, user_id, seq, sender, since, covered_by)
+SELECT $1, user_id, seq, sender, seq, CASE WHEN covered THEN seq END FROM mentioned
+ON CONFLICT (conv_id, user_id, seq) DO UPDATE SET sender = excluded.sender, covered_by = excluded.covered_by
+WHERE (n.sender, n.covered_by IS NULL) <> (excluded.sender, excluded.covered_by IS NULL)`
 
 // Read positions come after the log's ordinals are committed, which is where a
 // report that arrives later looks its own up. One that looked before and writes

@@ -15,7 +15,7 @@ const (
 	sqlUntouchPositions   = `UPDATE read_positions SET changed_xid = '0'`
 	sqlUntouchCursors     = `UPDATE device_cursors SET changed_xid = '0'`
 	sqlUntouchWithdrawals = `UPDATE events SET withdrawn_xid = '0' WHERE withdrawn_kind IS NOT NULL`
-	sqlUntouchEdits       = `UPDATE events SET edited_xid = '0' WHERE edited_at IS NOT NULL`
+	sqlUntouchRevisions   = `UPDATE events SET revised_xid = '0' WHERE revised_xid IS NOT NULL`
 )
 
 // Restored tells the database that it was restored from a backup: it raises the
@@ -25,7 +25,7 @@ const (
 // there are. No server must be running on the database.
 func (s *Store) Restored(ctx context.Context) (conversations int64, err error) {
 	err = s.write(ctx, func(tx pgx.Tx) error {
-		for _, sql := range []string{sqlNewGeneration, sqlUntouchMembers, sqlUntouchPositions, sqlUntouchCursors, sqlUntouchWithdrawals, sqlUntouchEdits} {
+		for _, sql := range []string{sqlNewGeneration, sqlUntouchMembers, sqlUntouchPositions, sqlUntouchCursors, sqlUntouchWithdrawals, sqlUntouchRevisions} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}

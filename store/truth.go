@@ -43,7 +43,9 @@ past AS MATERIALIZED (
       SELECT FROM membership_periods p WHERE p.user_id = m.user_id AND p.conv_id = $1 AND NOT p.hidden AND l.seq BETWEEN p.from_seq AND p.to_seq))) AS true_past
   FROM members m WHERE m.conv_id = $1),
 mentioned AS MATERIALIZED (
-  SELECT u.user_id, l.seq, l.sender, l.mentions_all AS covered FROM log l CROSS JOIN LATERAL unnest(l.mention_ids) AS u(user_id)
+  SELECT u.user_id, l.seq, l.sender, l.mentions_all AS covered, l.since FROM (
+    SELECT l.*, greatest(l.seq, (SELECT max(x.seq) FROM log x WHERE x.kind = 5 AND x.target_seq = l.seq)) AS since FROM log l) l CROSS JOIN LATERAL unnest(l.mention_ids) AS u(user_id)
   WHERE l.kind = 1 AND l.withdrawn_kind IS NULL
   UNION ALL
-  SELECT '', seq, sender, false FROM log WHERE kind = 1 AND withdrawn_kind IS NULL AND mentions_all)`
+  SELECT '', seq, sender, false, greatest(seq, (SELECT max(x.seq) FROM log x WHERE x.kind = 5 AND x.target_seq = log.seq))
+  FROM log WHERE kind = 1 AND withdrawn_kind IS NULL AND mentions_all)`

@@ -42,22 +42,24 @@ func ownTarget(ctx context.Context, tx pgx.Tx, user chat.UserID, conv chat.Conve
 	return withdrawn, nil
 }
 
-// sqlWithdraw empties a message of conversation $1 at $2 and says how: $3. Its
-// mentions go in the same transaction.
+// sqlWithdraw empties a message of conversation $1 at $2, with what edits of it
+// replaced, and says how: $3. Its mentions go in the same transaction.
 const sqlWithdraw = `
 WITH gone AS (
   UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false, withdrawn_kind = $3, withdrawn_xid = pg_current_xact_id()
   WHERE conv_id = $1 AND seq = $2),
+replaced AS (
+  UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false WHERE conv_id = $1 AND target_seq = $2 AND kind = 5),
 unmentioned AS (DELETE FROM mentions WHERE conv_id = $1 AND seq = $2)
 UPDATE conversations SET last_withdrawn_seq = greatest(last_withdrawn_seq, $2), revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id()
 WHERE conv_id = $1`
 
-// sqlAppendAbout appends an event of kind $3 by $2 about the message at $4.
-const sqlAppendAbout = `
+// sqlAppendRecall appends the event by $2 that says that the message at $3 was recalled.
+const sqlAppendRecall = `
 WITH raised AS (
   UPDATE conversations SET head = head + 1, changed_xid = pg_current_xact_id() WHERE conv_id = $1 RETURNING head, message_ord)
 INSERT INTO events (conv_id, seq, kind, sender, target_seq, message_ord, at)
-SELECT $1, head, $3, $2, $4, message_ord, clock_timestamp() FROM raised`
+SELECT $1, head, 4, $2, $3, message_ord, clock_timestamp() FROM raised`
 
 // Recall withdraws the caller's own message at seq and appends a
 // MessageRecalled event; done before, it changes nothing and answers false.
@@ -72,7 +74,7 @@ func (s *Store) Recall(ctx context.Context, user chat.UserID, conv chat.Conversa
 				return err
 			}
 			if _, err = tx.Exec(ctx, sqlWithdraw, conv, seq, recalled); err == nil {
-				_, err = tx.Exec(ctx, sqlAppendAbout, conv, user, kindRecalled, seq)
+				_, err = tx.Exec(ctx, sqlAppendRecall, conv, user, seq)
 			}
 			return err
 		})

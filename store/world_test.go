@@ -97,6 +97,19 @@ func (w *world) ack(device chat.DeviceID, epoch int32, conv chat.ConversationID,
 	return r[0]
 }
 
+// forget forgets what an erased user wrote, and counts the pieces.
+func (w *world) forget(user chat.UserID) (pieces int) {
+	w.t.Helper()
+	for after := (chat.MessageKey{}); ; pieces++ {
+		through, err := w.ForgetMessages(w.ctx, user, after)
+		w.must(err)
+		if through == nil {
+			return pieces
+		}
+		after = *through
+	}
+}
+
 // see reads a conversation as a user on a device sees it; nil if they cannot.
 func (w *world) see(user chat.UserID, device chat.DeviceID, conv chat.ConversationID) *chat.Conversation {
 	w.t.Helper()
