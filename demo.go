@@ -191,7 +191,7 @@ func (d *demo) in(role chat.DeviceID) demoToken {
 	return d.tokens[slices.IndexFunc(d.tokens, func(t demoToken) bool { return t.role == role })]
 }
 
-// tabs open the playground: read on the phone, watch on the laptop.
+// tabs open the playground, each as the device that its operation is for.
 func (d *demo) tabs() []web.Tab {
 	return tabsFor(d.in(demoPhone).token, d.in(demoLaptop).token, d.since)
 }

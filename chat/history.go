@@ -2,8 +2,8 @@ package chat
 
 import "slices"
 
-// This file is the plain definition of unread, written to be obviously right
-// rather than fast. Everything the database computes must agree with it.
+// This file is the plain definition of unread, of mentions and of archives,
+// written to be obviously right rather than fast. Everything the database computes must agree with it.
 
 // Period is a membership period: the inclusive range From to To of seqs, or
 // everything from From on while To is 0. A hidden one no longer shows anything;

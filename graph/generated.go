@@ -2241,7 +2241,7 @@ scalar DateTime @specifiedBy(url: "https://scalars.graphql.org/andimarek/date-ti
 "Only the service key of the application's own back end may call this field."
 directive @service on FIELD_DEFINITION
 
-"What can be asked. Everything in one operation comes from one snapshot of the database."
+"What can be asked. Everything in one operation comes from one snapshot of the database, but receipts above 10,000 members, which may be a second old."
 type Query {
   "The user and the device behind this request."
   viewer: Viewer!
@@ -2482,7 +2482,7 @@ type Receipt {
   deliveredCount: Int!
   "true when audience is at least 1 and all of it has read."
   allRead: Boolean!
-  "NAMES: readers and pending are filled; COUNTS: 200 members or more, the counts are exact."
+  "NAMES: readers and pending are filled; COUNTS: 200 members or more (unless the server is set otherwise), the counts are exact."
   detail: ReceiptDetail!
   "null with COUNTS."
   readers(first: Int = 50, after: String): ReaderConnection
@@ -2737,7 +2737,7 @@ enum ReceiptsReason { READ DELIVERED COUNTS SHARING RESYNC }
 type ReceiptsChanged {
   reason: ReceiptsReason!
   conversationId: ID!
-  "Whose position moved; null with COUNTS (large conversations) and RESYNC: ask Message.receipt again."
+  "Whose position moved; null with COUNTS (large conversations), SHARING and RESYNC: ask Message.receipt again."
   user: User
   read: Seq
   delivered: Seq

@@ -347,7 +347,7 @@ type RecallMessageInput struct {
 type ReceiptsChanged struct {
 	Reason         ReceiptsReason      `json:"reason"`
 	ConversationID chat.ConversationID `json:"conversationId"`
-	// Whose position moved; null with COUNTS (large conversations) and RESYNC: ask Message.receipt again.
+	// Whose position moved; null with COUNTS (large conversations), SHARING and RESYNC: ask Message.receipt again.
 	User      *chat.User `json:"user,omitempty"`
 	Read      *chat.Seq  `json:"read,omitempty"`
 	Delivered *chat.Seq  `json:"delivered,omitempty"`

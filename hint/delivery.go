@@ -43,6 +43,10 @@ func (h *Hub) Deliver(hints []Hint) {
 			h.deliverMembership(hint)
 		case Sharing:
 			h.show(hint)
+		case Resync:
+			if p := h.people[hint.User]; p != nil {
+				p.resyncNow()
+			}
 		default:
 			h.deliver(hint)
 		}

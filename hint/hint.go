@@ -15,8 +15,8 @@ import "tidemark/chat"
 // Reason says what happened.
 type Reason string
 
-// The reasons. Resync is never told, only found in a mailbox; Credential never
-// reaches a mailbox: it ends sessions.
+// The reasons. Resync is told of a user of whom more may have changed than can be
+// told; Credential never reaches a mailbox: it ends sessions.
 const (
 	Message    Reason = "MESSAGE"
 	Edit       Reason = "EDIT"

@@ -126,13 +126,18 @@ func (h *Hub) apply(p *person, routes Routes, generation int) bool {
 	}
 	if p.resync {
 		p.resync = false
-		for s := range p.sessions {
-			for m := range s.mailboxes {
-				m.putResync()
-			}
-		}
+		p.resyncNow()
 	}
 	return true
+}
+
+// resyncNow has all of the person's subscriptions look at everything.
+func (p *person) resyncNow() {
+	for s := range p.sessions {
+		for m := range s.mailboxes {
+			m.putResync()
+		}
+	}
 }
 
 func (h *Hub) enterRoom(p *person, c chat.ConversationID) {

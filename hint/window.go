@@ -8,9 +8,9 @@ import (
 	"tidemark/chat"
 )
 
-// MergeWindow is for how long hints that may be merged are held back, from the
+// mergeWindow is for how long hints that may be merged are held back, from the
 // first one on, which is told at once. What came meanwhile is told at its end.
-const MergeWindow = time.Second
+const mergeWindow = time.Second
 
 // windows merges hints to large conversations before they are told to anybody.
 type windows struct {
@@ -62,7 +62,7 @@ func (w *windows) enter(h Hint, now time.Time) bool {
 }
 
 func (w *windows) begin(of *window, now time.Time) {
-	of.held, of.ends = nil, now.Add(MergeWindow)
+	of.held, of.ends = nil, now.Add(mergeWindow)
 	w.open[of.conversation] = of
 	w.queue = append(w.queue, of)
 }
@@ -99,7 +99,7 @@ func (w *windows) run(ctx context.Context, tell func([]Hint)) {
 		}
 		select {
 		case <-ctx.Done():
-			hints, _ := w.ended(time.Now().Add(MergeWindow))
+			hints, _ := w.ended(time.Now().Add(mergeWindow))
 			tell(hints)
 			return
 		case <-w.wake:

@@ -19,10 +19,10 @@ func TestWindowMergesWithBothEdges(t *testing.T) {
 	if len(passed) != 3 || passed[0].Reason != Message || passed[1].Reason != Read || passed[2].Conversation != "small" {
 		t.Fatalf("passed %+v", passed)
 	}
-	if hints, next := w.ended(now.Add(MergeWindow / 2)); len(hints) != 0 || !next.Equal(now.Add(MergeWindow)) {
+	if hints, next := w.ended(now.Add(mergeWindow / 2)); len(hints) != 0 || !next.Equal(now.Add(mergeWindow)) {
 		t.Errorf("half way: %+v, next %v", hints, next)
 	}
-	now = now.Add(MergeWindow)
+	now = now.Add(mergeWindow)
 	hints, _ := w.ended(now)
 	if len(hints) != 1 || hints[0].Origin.Session != "s1" {
 		t.Errorf("at the end: %+v", hints)
@@ -31,11 +31,11 @@ func TestWindowMergesWithBothEdges(t *testing.T) {
 	if passed := w.admit([]Hint{message("s1"), message("s2")}, now); len(passed) != 0 {
 		t.Errorf("passed %+v within the next window", passed)
 	}
-	now = now.Add(MergeWindow)
+	now = now.Add(mergeWindow)
 	if hints, _ = w.ended(now); len(hints) != 1 || hints[0].Origin != (Origin{}) {
 		t.Errorf("of two sessions: %+v", hints)
 	}
-	now = now.Add(MergeWindow)
+	now = now.Add(mergeWindow)
 	if hints, next := w.ended(now); len(hints) != 0 || !next.IsZero() || len(w.open) != 0 || len(w.queue) != 0 {
 		t.Errorf("an empty window stays: %+v, %v", hints, next)
 	}

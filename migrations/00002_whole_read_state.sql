@@ -3,6 +3,14 @@
 -- What sync tokens are signed with: the same in every process on this database.
 ALTER TABLE meta ADD COLUMN token_key bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid());
 
+-- One row, made by whoever connects first. PostgreSQL empties the table when it
+-- recovers from a crash, after which it may give the number of a transaction
+-- that was rolled back to another one: what relied on it must not go on.
+CREATE UNLOGGED TABLE incarnation (
+    id    boolean PRIMARY KEY DEFAULT true CHECK (id),
+    since uuid NOT NULL DEFAULT gen_random_uuid()
+);
+
 ALTER TABLE conversations
     -- The newest message or notice: last_activity_at is its time.
     ADD COLUMN last_activity_seq bigint NOT NULL DEFAULT 0 CHECK (last_activity_seq BETWEEN 0 AND head),
@@ -22,7 +30,8 @@ ALTER TABLE events
 CREATE UNIQUE INDEX events_notice ON events (conv_id, client_message_id) WHERE kind = 6 AND client_message_id IS NOT NULL;
 -- For those who have left and hear of no later event: messages that were changed
 -- in place, and what edits of a message replaced.
-CREATE INDEX events_revised ON events (conv_id, seq) WHERE revised_xid IS NOT NULL;
+CREATE INDEX events_revised ON events (conv_id, revised_xid) WHERE revised_xid IS NOT NULL;
+CREATE INDEX events_withdrawn_by ON events (conv_id, withdrawn_xid) WHERE withdrawn_kind IS NOT NULL;
 CREATE INDEX events_edits ON events (conv_id, target_seq, seq) WHERE kind = 5;
 
 ALTER TABLE members

@@ -91,6 +91,12 @@ CREATE TABLE public.events (
     CONSTRAINT events_withdrawn_kind_check CHECK ((withdrawn_kind = ANY (ARRAY['RECALLED'::text, 'TAKEN_DOWN'::text])))
 );
 
+CREATE UNLOGGED TABLE public.incarnation (
+    id boolean DEFAULT true NOT NULL,
+    since uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT incarnation_id_check CHECK (id)
+);
+
 CREATE TABLE public.members (
     user_id text NOT NULL COLLATE pg_catalog."C",
     conv_id text NOT NULL COLLATE pg_catalog."C",
@@ -215,6 +221,9 @@ ALTER TABLE ONLY public.devices
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (conv_id, seq);
 
+ALTER TABLE ONLY public.incarnation
+    ADD CONSTRAINT incarnation_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.members
     ADD CONSTRAINT members_pkey PRIMARY KEY (user_id, conv_id);
 
@@ -245,9 +254,11 @@ CREATE UNIQUE INDEX events_notice ON public.events USING btree (conv_id, client_
 
 CREATE INDEX events_own ON public.events USING btree (conv_id, sender, seq) INCLUDE (sender_ord) WHERE (kind = 1);
 
-CREATE INDEX events_revised ON public.events USING btree (conv_id, seq) WHERE (revised_xid IS NOT NULL);
+CREATE INDEX events_revised ON public.events USING btree (conv_id, revised_xid) WHERE (revised_xid IS NOT NULL);
 
 CREATE INDEX events_withdrawn ON public.events USING btree (conv_id, seq) INCLUDE (sender) WHERE (withdrawn_kind IS NOT NULL);
+
+CREATE INDEX events_withdrawn_by ON public.events USING btree (conv_id, withdrawn_xid) WHERE (withdrawn_kind IS NOT NULL);
 
 CREATE INDEX members_left ON public.members USING btree (conv_id, user_id) WHERE (left_at IS NOT NULL);
 

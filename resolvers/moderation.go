@@ -67,11 +67,17 @@ func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*grap
 	for _, c := range erased.Ever {
 		hints = append(hints, hint.Hint{Reason: hint.Sharing, Conversation: c, User: user})
 	}
-	m.tell(len(erased.Ever) > 0, err, hints...)
+	m.tell(true, err, hints...)
+	if err == nil {
+		err = m.forgetMessages(erasing, user)
+	}
+	if err == nil {
+		err = m.store.ForgetTraces(erasing, user)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &graph.EraseUserPayload{UserID: user}, m.forgetMessages(erasing, user)
+	return &graph.EraseUserPayload{UserID: user}, nil
 }
 
 // forgetMessages forgets what an erased user wrote, piece by piece. A call that

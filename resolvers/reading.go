@@ -90,8 +90,9 @@ func (m mutation) MarkAllRead(ctx context.Context, in graph.MarkAllReadInput) (*
 	} else {
 		changed, rejected, err = m.readUpTo(ctx, d.UserID, in.UpTo, mentions)
 	}
-	m.tell(len(changed) > 0, err, allReadHints(ctx, changed)...)
+	m.tell(len(changed) > 0, nil, allReadHints(ctx, changed)...)
 	if err != nil {
+		m.tell(false, err, hint.Hint{Reason: hint.Resync, User: d.UserID}) // any of them may have been read
 		return nil, err
 	}
 	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(changed))), Rejected: rejected}, nil
@@ -151,7 +152,7 @@ func allReadHints(ctx context.Context, changed []store.ConversationRead) []hint.
 	hints := []hint.Hint{{Reason: hint.AllRead, User: d.UserID, Device: d.ID, Origin: origin}}
 	for _, c := range changed {
 		hints = append(hints, hint.Hint{Reason: hint.AllRead, Conversation: c.Conversation, User: d.UserID, Device: d.ID,
-			Position: c.Seen.Seen, Previous: c.Seen.Previous, Shown: c.Seen.Shown && c.Seen.Seen != c.Seen.Previous, Origin: origin})
+			Position: c.Seen.Seen, Previous: c.Seen.Previous, Shown: c.Seen.Shown && (c.Seen.Seen == 0 || c.Seen.Seen != c.Seen.Previous), Origin: origin})
 	}
 	return hints
 }

@@ -55,7 +55,7 @@ func deviceIn(ctx context.Context, id chat.ID) (*chat.Device, chat.ConversationI
 // domain may have been committed all the same, its answer lost: then it is
 // hinted, too, since a repeated call would find nothing left to change.
 func (m mutation) tell(changed bool, err error, hints ...hint.Hint) {
-	if changed || err != nil && !errors.As(err, new(*chat.Error)) {
+	if err == nil && changed || err != nil && !errors.As(err, new(*chat.Error)) {
 		m.relay.Tell(hints...)
 	}
 }

@@ -46,16 +46,20 @@ func (w *watch) run(ctx context.Context, mailbox *hint.Mailbox, out chan<- *grap
 			return
 		}
 		began := time.Now()
-		events, pace, ok := w.evaluate(ctx, hints)
-		if !ok {
-			return
+		now, err := w.judge(ctx, hints)
+		if err != nil || !now.Member {
+			return // ctx ended, or the membership
 		}
 		took := time.Since(began)
-		for _, e := range events {
+		for _, e := range w.events(ctx, hints, now) {
 			e.ConversationID = w.conversation
 			if _, ok := send(ctx, st, out, e); !ok {
 				return
 			}
+		}
+		pace := minPace
+		if now.Detail == chat.DetailCounts {
+			pace = w.receiptMerge
 		}
 		if !rest(ctx, began, max(pace, 10*took)) {
 			return
@@ -63,23 +67,38 @@ func (w *watch) run(ctx context.Context, mailbox *hint.Mailbox, out chan<- *grap
 	}
 }
 
-// evaluate makes events of hints from what is true now, and says how long the
-// next may wait; false if the membership has ended. While the database does not
-// answer it says RESYNC, which the next hint makes good.
-func (w *watch) evaluate(ctx context.Context, hints []hint.Event) (events []*graph.ReceiptsChanged, pace time.Duration, ok bool) {
+// lookAgain is how long a watch waits while the database does not answer: what it
+// was told of must not be forgotten.
+const lookAgain = 500 * time.Millisecond
+
+// judge reads what is true of those whom the hints are about, however often it takes.
+func (w *watch) judge(ctx context.Context, hints []hint.Event) (store.Watched, error) {
+	users := w.whom(hints)
+	for {
+		now, err := w.look(ctx, users)
+		if err == nil || ctx.Err() != nil {
+			return now, err
+		}
+		w.log.Warn("reading receipts for a subscription failed, trying again", "error", err.Error())
+		if !rest(ctx, time.Now(), lookAgain) {
+			return now, ctx.Err()
+		}
+	}
+}
+
+// whom names the users to look at; nil is everybody.
+func (w *watch) whom(hints []hint.Event) []chat.UserID {
 	users, all := movers(hints)
 	if all || w.shown == nil {
-		users = nil
+		return nil
 	}
-	now, err := w.look(ctx, users)
-	if err != nil {
-		w.log.Warn("reading receipts for a subscription failed", "error", err.Error())
-		w.shown = nil
-		return []*graph.ReceiptsChanged{{Reason: graph.ReceiptsReasonResync}}, minPace, ctx.Err() == nil
-	}
-	if !now.Member {
-		return nil, 0, false
-	}
+	return users
+}
+
+// events makes events of hints from what is true now.
+func (w *watch) events(ctx context.Context, hints []hint.Event, now store.Watched) (events []*graph.ReceiptsChanged) {
+	users := w.whom(hints)
+	_, all := movers(hints)
 	visible := now.Policy.Shows(true, now.Shares)
 	named := visible && now.Detail == chat.DetailNames
 	switch known := w.shown != nil; {
@@ -92,16 +111,12 @@ func (w *watch) evaluate(ctx context.Context, hints []hint.Event) (events []*gra
 	case named:
 		events = []*graph.ReceiptsChanged{{Reason: graph.ReceiptsReasonResync}}
 	case visible:
-		var concerned bool
-		if concerned, err = w.concerned(ctx, now.Policy, hints); err != nil || concerned {
+		if concerned, err := w.concerned(ctx, now.Policy, hints); err != nil || concerned {
 			events = []*graph.ReceiptsChanged{{Reason: graph.ReceiptsReasonCounts}}
 		}
 	}
 	w.remember(users, now, named)
-	if visible && !named {
-		return events, w.receiptMerge, true
-	}
-	return events, minPace, true
+	return events
 }
 
 // moved tells whose position is another one than was shown last.

@@ -51,7 +51,7 @@ wanted AS MATERIALIZED (
   GROUP BY d, c, epoch HAVING max(v) > min(delivered_seq)),
 moved AS (
   INSERT INTO device_cursors AS r (device_id, conv_id, install_epoch, delivered_seq)
-  SELECT d, c, epoch, v FROM wanted ORDER BY d, c
+  SELECT d, c, epoch, v FROM wanted ORDER BY d COLLATE "C", c COLLATE "C"
   ON CONFLICT (device_id, conv_id) DO UPDATE SET
     delivered_seq = CASE WHEN excluded.install_epoch > r.install_epoch THEN excluded.delivered_seq
                          ELSE greatest(r.delivered_seq, excluded.delivered_seq) END,

@@ -159,6 +159,7 @@ func TestHistoriesOfSeveralProcesses(t *testing.T) {
 			k.look(1)
 			k.same(t)
 		}
+		w.forget("erased") // what was in flight
 		w.noDeviations(t)
 		for _, c := range counts {
 			for m, n := range c {

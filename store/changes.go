@@ -31,11 +31,13 @@ func newer(xid string) string {
 // sqlChanged: the viewer's conversations, of those with an id greater than $4,
 // in which anything that they see was written by a transaction that $3 did not
 // see. For one who has left, later events of the conversation are nothing that
-// they see; withdrawals and edits of what they may see are. One index range of members,
-// then primary keys.
+// they see; withdrawals and edits of what they may see are. One index range of
+// members, then primary keys, one by one: a join by the user alone would compare
+// all of their rows with all, which a generic plan takes for cheap.
 var sqlChanged = `
-SELECT m.conv_id FROM ` + sqlViewed + `
-LEFT JOIN device_cursors dc ON dc.device_id = $2 AND dc.conv_id = m.conv_id
+SELECT m.conv_id FROM members m JOIN conversations c ON c.conv_id = m.conv_id
+LEFT JOIN LATERAL (SELECT r.changed_xid FROM read_positions r WHERE r.user_id = m.user_id AND r.conv_id = m.conv_id LIMIT 1) rp ON true
+LEFT JOIN LATERAL (SELECT d.changed_xid FROM device_cursors d WHERE d.device_id = $2 AND d.conv_id = m.conv_id LIMIT 1) dc ON true
 WHERE m.user_id = $1 AND m.conv_id > $4
   AND (` + newer("m.changed_xid") + ` OR ` + newer("rp.changed_xid") + ` OR ` + newer("dc.changed_xid") + `
     OR m.left_at IS NULL AND ` + newer("c.changed_xid") + `
@@ -49,7 +51,7 @@ const maxWithdrawn = 1_000
 
 // sqlWithdrawn: of the conversations $2, the messages that were withdrawn by a
 // transaction that $3 did not see, and no event tells the viewer: those without an event, and for
-// one who is or was away all of them, since the event may lie in the absence. By events_withdrawn.
+// one who is or was away all of them, since the event may lie in the absence. By events_withdrawn_by.
 var sqlWithdrawn = `
 SELECT e.conv_id, e.seq FROM ` + sqlViewed + `
 JOIN events e ON e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND ` + newer("e.withdrawn_xid") + ` AND ` + visible("e.seq") + `
@@ -99,8 +101,12 @@ func (vw *View) accept(ctx context.Context, tx pgx.Tx, st *syncState, text strin
 	if token != ours {
 		return token, false, nil
 	}
+	newest := token.Snapshot
+	if token.Next != "" { // within a round
+		newest = token.Next
+	}
 	var future bool
-	err = tx.QueryRow(ctx, sqlFromTheFuture, token.Snapshot).Scan(&future)
+	err = tx.QueryRow(ctx, sqlFromTheFuture, newest).Scan(&future)
 	return token, !future, err
 }
 

@@ -89,3 +89,67 @@ func existingConversation(ctx context.Context, tx pgx.Tx, n NewConversation, low
 	err = tx.QueryRow(ctx, sqlConversationOfPair, low, high).Scan(&id)
 	return id, err
 }
+
+// ConversationChange is what to change of a conversation: with Retitle the
+// title (nil clears it), with Policy the receipt policy.
+type ConversationChange struct {
+	Retitle bool
+	Title   *string
+	Policy  *chat.ReceiptPolicy
+}
+
+// Changed tells what a [ConversationChange] really changed.
+type Changed struct {
+	Title, Policy bool
+}
+
+const (
+	sqlSetTitle = `
+UPDATE conversations SET title = $2, changed_xid = pg_current_xact_id() WHERE conv_id = $1 AND title IS DISTINCT FROM $2`
+	sqlSetPolicy = `
+UPDATE conversations SET receipt_policy = $2, changed_xid = pg_current_xact_id() WHERE conv_id = $1 AND receipt_policy <> $2`
+)
+
+// UpdateConversation changes title and policy where they differ. A new title
+// appends a Notice with the title as its text, empty where it was cleared; a
+// new policy appends nothing. NOT_FOUND for an unknown conversation. Safe to
+// repeat. Locks the conversation.
+func (s *Store) UpdateConversation(ctx context.Context, conv chat.ConversationID, change ConversationChange) (changed Changed, err error) {
+	repeated, err := s.repeat(ctx, "update conversation", func() error {
+		return s.write(ctx, func(tx pgx.Tx) error {
+			changed = Changed{}
+			if _, err := lockConversation(ctx, tx, conv); err == pgx.ErrNoRows {
+				return errNoConversation()
+			} else if err != nil {
+				return err
+			}
+			if change.Retitle {
+				tag, err := tx.Exec(ctx, sqlSetTitle, conv, change.Title)
+				if err != nil {
+					return err
+				}
+				if changed.Title = tag.RowsAffected() == 1; changed.Title {
+					text := ""
+					if change.Title != nil {
+						text = *change.Title
+					}
+					if _, err := tx.Exec(ctx, sqlNotice, conv, nil, text); err != nil {
+						return err
+					}
+				}
+			}
+			if change.Policy != nil {
+				tag, err := tx.Exec(ctx, sqlSetPolicy, conv, *change.Policy)
+				if err != nil {
+					return err
+				}
+				changed.Policy = tag.RowsAffected() == 1
+			}
+			return nil
+		})
+	})
+	if repeated && err == nil {
+		changed = Changed{Title: change.Retitle, Policy: change.Policy != nil}
+	}
+	return changed, err
+}

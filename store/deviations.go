@@ -99,7 +99,7 @@ UNION ALL
 SELECT 'M4', 'user ' || user_id, 'unread mentions by their rows ' || mentions || ', counted ' || counted
 FROM (
   SELECT m.user_id, ` + sqlMentions + ` AS mentions,
-    least(999, (SELECT count(*) FROM log e
+    least(` + maxMentions + `, (SELECT count(*) FROM log e
       WHERE CASE WHEN m.left_at IS NULL THEN e.mentions_all OR m.user_id = ANY(e.mention_ids) ELSE EXISTS (
           SELECT FROM mentions n WHERE n.conv_id = $1 AND n.seq = e.seq AND n.user_id IN (m.user_id, '') AND n.since <= m.to_seq) END
         AND e.seq > coalesce(rp.mention_seq, 0) AND ` + countable("e") + `)) AS counted
@@ -151,7 +151,7 @@ FROM users u CROSS JOIN LATERAL (
   UNION ALL SELECT 'a read position' WHERE EXISTS (SELECT FROM read_positions r WHERE r.user_id = u.user_id)
   UNION ALL SELECT 'a membership' WHERE EXISTS (SELECT FROM members m WHERE m.user_id = u.user_id AND m.left_at IS NULL)
   UNION ALL SELECT 'a message' WHERE EXISTS (
-    SELECT FROM members m JOIN events e ON e.conv_id = m.conv_id AND e.sender = m.user_id AND e.kind = 1 WHERE m.user_id = u.user_id AND e.content_hash <> '')
+    SELECT FROM members m JOIN events e ON e.conv_id = m.conv_id AND e.sender = m.user_id AND e.kind = 1 WHERE m.user_id = u.user_id AND (e.content_hash <> '' OR e.withdrawn_kind IS NULL))
   UNION ALL SELECT 'a mention' WHERE EXISTS (
     SELECT FROM members m JOIN mentions n ON n.conv_id = m.conv_id AND n.user_id = m.user_id WHERE m.user_id = u.user_id)) x
 WHERE u.erased_at IS NOT NULL

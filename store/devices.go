@@ -52,7 +52,7 @@ func (s *Store) Authenticate(ctx context.Context, hash TokenHash) (d *chat.Devic
 }
 
 const sqlCreateDevice = `
-WITH owner AS (SELECT user_id FROM users WHERE user_id = $2 AND erased_at IS NULL)
+WITH owner AS (SELECT user_id FROM users WHERE user_id = $2 AND erased_at IS NULL FOR SHARE)
 INSERT INTO devices AS d (device_id, user_id, name, token_sha256)
 SELECT $1, user_id, $3, $4 FROM owner RETURNING ` + deviceColumns
 

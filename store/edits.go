@@ -49,11 +49,12 @@ SELECT $1, r.head, 5, $3, $2, o.body, o.mention_ids, o.mentions_all, o.edited_at
 RETURNING seq`
 
 // The rows of mentions after an edit: those that are not among them any more go;
-// new ones, and being covered, begin with the edit, $3.
+// new ones, and being covered, begin with the edit, $3. By primary keys.
 const (
 	sqlUnmention = `
-DELETE FROM mentions n USING events e
-WHERE n.conv_id = $1 AND n.seq = $2 AND e.conv_id = $1 AND e.seq = $2
+DELETE FROM mentions n
+USING (SELECT unnest(mention_ids) AS user_id FROM events WHERE conv_id = $1 AND seq = $3 UNION ALL SELECT '') was, events e
+WHERE n.conv_id = $1 AND n.user_id = was.user_id AND n.seq = $2 AND e.conv_id = $1 AND e.seq = $2
   AND NOT CASE WHEN n.user_id = '' THEN e.mentions_all ELSE n.user_id = ANY(coalesce(e.mention_ids, '{}')) END`
 	sqlMention = `
 INSERT INTO mentions AS n (conv_id, user_id, seq, sender, since, covered_by)
@@ -91,7 +92,7 @@ func (s *Store) Edit(ctx context.Context, user chat.UserID, conv chat.Conversati
 				return err
 			}
 			var batch pgx.Batch
-			batch.Queue(sqlUnmention, conv, seq)
+			batch.Queue(sqlUnmention, conv, seq, at)
 			batch.Queue(sqlMention, conv, seq, at)
 			return tx.SendBatch(ctx, &batch).Close()
 		})

@@ -57,18 +57,11 @@ replaced AS (
 UPDATE conversations c SET revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM gone)
 RETURNING c.conv_id`
 
-// sqlHoldReports keeps reports out until the transaction ends. They take no lock
-// that an erasure could hold against them, so that one whose snapshot is older
-// than the erasure could write a position behind it. Held for a few deletes only.
-const sqlHoldReports = `LOCK TABLE read_positions, device_cursors IN SHARE ROW EXCLUSIVE MODE`
-
-const (
-	sqlForgetPositions = `DELETE FROM read_positions WHERE user_id = $1`
-	sqlForgetCursors   = `DELETE FROM device_cursors c USING devices d WHERE d.user_id = $1 AND c.device_id = d.device_id`
-	sqlForgetCaps      = `UPDATE membership_periods SET seen_cap = 0, delivered_cap = 0 WHERE user_id = $1 AND hidden AND (seen_cap, delivered_cap) <> (0, 0)`
-	sqlForgetDevices   = `DELETE FROM devices WHERE user_id = $1`
-	sqlForgetUser      = `UPDATE users SET name = NULL, shares_reads = true, erased_at = clock_timestamp() WHERE user_id = $1`
-)
+// sqlForgetUser ends the user and every credential of theirs.
+const sqlForgetUser = `
+WITH ended AS (
+  UPDATE devices SET revoked_at = coalesce(revoked_at, clock_timestamp()), name = NULL, install_id = NULL WHERE user_id = $1)
+UPDATE users SET name = NULL, shares_reads = true, erased_at = clock_timestamp() WHERE user_id = $1`
 
 // Erased names the conversations that an erasure changed: those that the user
 // left with it, where mentions of the user went, and where the user was ever a
@@ -77,11 +70,11 @@ type Erased struct {
 	Left, Unmentioned, Ever []chat.ConversationID
 }
 
-// EraseUser removes a user from every conversation and forgets their name,
-// mentions, positions, cursors, devices and settings. What their messages hold is
-// left to [Store.ForgetMessages], which must follow. Of a user who was erased
-// before it sweeps away what is left, if anything, and names nothing. An unknown
-// user is NOT_FOUND. Locks all of their conversations, then the user. Safe to repeat.
+// EraseUser removes a user from every conversation, forgets their name, mentions
+// and settings, and ends their devices. [Store.ForgetMessages] and then
+// [Store.ForgetTraces] must follow. Of a user who was erased before it changes
+// and names nothing. An unknown user is NOT_FOUND. Locks all of their
+// conversations, then the user. Safe to repeat.
 func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err error) {
 	var before bool
 	repeated, err := s.repeat(ctx, "erase user", func() error {
@@ -129,24 +122,17 @@ func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, befo
 		if !slices.Equal(now, e.Ever) {
 			return errJoinedMeanwhile
 		}
-		var batch pgx.Batch
-		if !before {
-			into := func(list *[]chat.ConversationID) func(pgx.Rows) error {
-				return func(rows pgx.Rows) (err error) {
-					*list, err = pgx.CollectRows(rows, pgx.RowTo[chat.ConversationID])
-					return err
-				}
-			}
-			batch.Queue(sqlEraseMembership, user, e.Ever).Query(into(&e.Left))
-			batch.Queue(sqlUnmentionUser, user, e.Ever).Query(into(&e.Unmentioned))
-			batch.Queue(sqlForgetUser, user)
+		if before {
+			return nil
 		}
-		batch.Queue(sqlHoldReports)
-		batch.Queue(sqlForgetPositions, user)
-		batch.Queue(sqlForgetCaps, user)
-		batch.Queue(sqlForgetCursors, user)
-		batch.Queue(sqlForgetDevices, user)
-		return tx.SendBatch(ctx, &batch).Close()
+		if e.Left, err = column[chat.ConversationID](ctx, tx, sqlEraseMembership, user, e.Ever); err != nil {
+			return err
+		}
+		if e.Unmentioned, err = column[chat.ConversationID](ctx, tx, sqlUnmentionUser, user, e.Ever); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sqlForgetUser, user)
+		return err
 	})
 	return e, before, err
 }
@@ -156,7 +142,7 @@ func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, befo
 const sqlToForget = `
 SELECT m.conv_id FROM members m JOIN users u ON u.user_id = m.user_id AND u.erased_at IS NOT NULL
 WHERE m.user_id = $1 AND m.conv_id >= $2 AND EXISTS (
-  SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.sender = $1 AND e.kind = 1 AND e.content_hash <> '' AND (m.conv_id > $2 OR e.seq > $3))
+  SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.sender = $1 AND e.kind = 1 AND (e.content_hash <> '' OR e.withdrawn_kind IS NULL) AND (m.conv_id > $2 OR e.seq > $3))
 ORDER BY m.conv_id LIMIT 1`
 
 // forgetAtOnce is how many messages one transaction empties: others who send
@@ -170,10 +156,11 @@ const forgetAtOnce = 5_000
 const sqlForgetMessages = `
 WITH chunk AS MATERIALIZED (
   SELECT seq, mention_ids, mentions_all FROM events
-  WHERE conv_id = $2 AND sender = $1 AND kind = 1 AND seq > $3 AND content_hash <> '' ORDER BY seq LIMIT $4),
+  WHERE conv_id = $2 AND sender = $1 AND kind = 1 AND seq > $3 AND (content_hash <> '' OR withdrawn_kind IS NULL) ORDER BY seq LIMIT $4),
 unmentioned AS (
-  DELETE FROM mentions n USING chunk s WHERE n.conv_id = $2 AND n.seq = s.seq
-    AND n.user_id IN (SELECT unnest(s.mention_ids) UNION ALL SELECT '' WHERE s.mentions_all)),
+  DELETE FROM mentions n USING (
+    SELECT seq, unnest(mention_ids) AS user_id FROM chunk UNION ALL SELECT seq, '' FROM chunk WHERE mentions_all) u
+  WHERE n.conv_id = $2 AND n.user_id = u.user_id AND n.seq = u.seq),
 gone AS (
   UPDATE events e SET body = NULL, mention_ids = NULL, mentions_all = false, client_message_id = NULL, content_hash = '',
     withdrawn_kind = coalesce(e.withdrawn_kind, 'TAKEN_DOWN'), withdrawn_xid = coalesce(e.withdrawn_xid, pg_current_xact_id())
@@ -216,4 +203,36 @@ func (s *Store) ForgetMessages(ctx context.Context, user chat.UserID, after chat
 		return nil, err
 	}
 	return through, nil
+}
+
+// What a user leaves beside messages. The devices go last: their cursors are found by them.
+var sqlForgetTraces = []string{
+	`DELETE FROM read_positions WHERE user_id = $1`,
+	`UPDATE membership_periods SET seen_cap = 0, delivered_cap = 0 WHERE user_id = $1 AND hidden AND (seen_cap, delivered_cap) <> (0, 0)`,
+	`DELETE FROM device_cursors c USING devices d WHERE d.user_id = $1 AND c.device_id = d.device_id`,
+	`DELETE FROM devices WHERE user_id = $1`,
+}
+
+const sqlErased = `SELECT EXISTS (SELECT FROM users WHERE user_id = $1 AND erased_at IS NOT NULL)`
+
+// ForgetTraces forgets the positions, cursors and devices of an erased user.
+// Reports are refused from the erasure on, but take no lock that it could hold
+// against them: one that was in flight may write a position behind it. That is why
+// this comes last. Of a user who is not erased nothing is forgotten. Safe to repeat.
+func (s *Store) ForgetTraces(ctx context.Context, user chat.UserID) error {
+	_, err := s.repeat(ctx, "forget traces", func() error {
+		return s.write(ctx, func(tx pgx.Tx) error {
+			var erased bool
+			if err := tx.QueryRow(ctx, sqlErased, user).Scan(&erased); err != nil || !erased {
+				return err
+			}
+			for _, sql := range sqlForgetTraces {
+				if _, err := tx.Exec(ctx, sql, user); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return err
 }

@@ -26,6 +26,8 @@ func domainError(err error) error {
 		return chat.BadInput("id", "A device with this id exists. Choose another id, or call rotateDeviceToken for a new token.")
 	case pg.Code == foreignKeyViolation && pg.ConstraintName == "devices_user_id_fkey":
 		return errNoUser()
+	case pg.Code == lockNotAvailable:
+		return &chat.Error{Code: chat.RateLimited, RetryAfterMs: 1000, Message: "Too many are writing at the same place. Try again in a moment."}
 	}
 	return err
 }
@@ -35,6 +37,8 @@ const (
 	uniqueViolation     = "23505"
 	foreignKeyViolation = "23503"
 	cannotConnectNow    = "57P03"
+	deadlockDetected    = "40P01"
+	lockNotAvailable    = "55P03"
 	adminShutdown       = "57P01"
 	crashShutdown       = "57P02"
 )
@@ -95,18 +99,25 @@ func connectionLost(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// repeat runs do again while the connection is lost, a few times within about a
-// second and within ctx. do must be safe to repeat after a commit whose answer
-// was lost. repeated tells that more than one attempt was made.
+// deadlocked reports whether PostgreSQL chose the transaction to end a deadlock.
+func deadlocked(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == deadlockDetected
+}
+
+// repeat runs do again while the connection is lost or it ended in a deadlock, a few
+// times within about a second and within ctx. do must be safe to repeat after a
+// commit whose answer was lost. repeated tells that an attempt may have been committed.
 func (s *Store) repeat(ctx context.Context, what string, do func() error) (repeated bool, err error) {
 	const attempts = 5
 	for n := 1; ; n++ {
 		err = do()
-		if !connectionLost(err) || n == attempts {
+		lost := connectionLost(err)
+		if !lost && !deadlocked(err) || n == attempts {
 			return repeated, domainError(err)
 		}
-		s.log.Warn("database connection lost, trying again", "call", what, "attempt", n, "error", err.Error())
-		repeated = true
+		s.log.Warn("a call to the database failed, trying again", "call", what, "attempt", n, "error", err.Error())
+		repeated = repeated || lost // after a deadlock nothing was written
 		pause := time.Duration(n*n)*20*time.Millisecond + rand.N(20*time.Millisecond)
 		select {
 		case <-ctx.Done():

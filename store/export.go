@@ -19,7 +19,7 @@ var exported = []struct{ part, sql string }{
 	{"former_periods", `SELECT to_jsonb(p) FROM membership_periods p WHERE user_id = $1 ORDER BY conv_id, from_seq`},
 	{"read_positions", `SELECT to_jsonb(r) FROM read_positions r WHERE user_id = $1 ORDER BY conv_id`},
 	{"device_cursors", `SELECT to_jsonb(c) FROM device_cursors c JOIN devices d USING (device_id) WHERE d.user_id = $1 ORDER BY device_id, conv_id`},
-	// Whatever they caused: by events_own for messages, else by the conversations they were in.
+	// Whatever they caused: a pass over the logs of the conversations they were in.
 	{"events", `SELECT to_jsonb(e) FROM members m JOIN events e ON e.conv_id = m.conv_id AND (e.sender = $1 OR e.subject = $1)
 		WHERE m.user_id = $1 ORDER BY e.conv_id, e.seq`},
 	{"mentioned_in", `SELECT to_jsonb(n) FROM members m JOIN mentions n ON n.conv_id = m.conv_id AND n.user_id = $1

@@ -2,8 +2,14 @@ package store
 
 // What tests outside the package look at: the statements whose plans are held.
 var (
-	SQLBadge = sqlBadge
-	SQLInbox = sqlInbox
+	SQLBadge          = sqlBadge
+	SQLInbox          = sqlInbox
+	SQLConversations  = sqlConversations
+	SQLChanged        = sqlChanged
+	SQLReadEverything = sqlReadEverything
+	SQLFirstMention   = sqlFirstMention
+	SQLFirstUnread    = sqlFirstUnread
+	SQLLastMessage    = sqlLastMessage
 )
 
 // SQLUnreadOfEach is the unread of each present conversation of the user $1, and

@@ -56,8 +56,11 @@ var sqlFirstMention = `
 SELECT ` + sqlEventColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
-  SELECT least((SELECT n.seq FROM ` + mentionsOf("m.user_id") + ` ORDER BY n.seq LIMIT 1),
-               (SELECT n.seq FROM ` + mentionsOf("''") + ` ORDER BY n.seq LIMIT 1)) AS seq) f
+  SELECT n.seq FROM (
+    (SELECT n.seq FROM ` + mentionsOf("m.user_id") + ` ORDER BY n.conv_id, n.user_id, n.seq LIMIT 1)
+    UNION ALL
+    (SELECT n.seq FROM ` + mentionsOf("''") + ` ORDER BY n.conv_id, n.user_id, n.seq LIMIT 1)) n
+  ORDER BY n.seq LIMIT 1) f
 JOIN events e ON e.conv_id = m.conv_id AND e.seq = f.seq ` + sqlEventJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND c.last_mention_seq > coalesce(rp.mention_seq, 0)`
 

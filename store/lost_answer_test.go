@@ -267,5 +267,6 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("forget: %v %v, want to seq 6", through, err)
 		}
 	})
+	w.forget("a")
 	direct.noDeviations(t)
 }

@@ -44,7 +44,7 @@ former AS (
   WHERE j.back),
 entered AS (
   INSERT INTO members AS m (user_id, conv_id, joined_at, from_seq, from_ord, from_own)
-  SELECT j.user_id, $1, r.at, r.head + j.n, r.message_ord, j.sent_ord FROM joining j, raised r ORDER BY j.user_id
+  SELECT j.user_id, $1, r.at, r.head + j.n, r.message_ord, j.sent_ord FROM joining j, raised r ORDER BY j.user_id COLLATE "C"
   ON CONFLICT (user_id, conv_id) DO UPDATE SET
     joined_at = excluded.joined_at, left_at = NULL,
     from_seq = excluded.from_seq, from_ord = excluded.from_ord, from_own = excluded.from_own,

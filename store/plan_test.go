@@ -20,6 +20,9 @@ type plan struct {
 	Loops    float64 `json:"Actual Loops"`
 	Hit      int64   `json:"Shared Hit Blocks"`
 	Read     int64   `json:"Shared Read Blocks"`
+	Rows     float64 `json:"Actual Rows"`
+	Filtered float64 `json:"Rows Removed by Filter"`
+	Joined   float64 `json:"Rows Removed by Join Filter"`
 	Plans    []plan
 }
 
@@ -146,4 +149,54 @@ func TestPlanOfUnreadIsGenericToo(t *testing.T) {
 			t.Errorf("the generic plan touches %s", n.Index)
 		}
 	})
+}
+
+// TestPlansOfLargeLists: with 5,000 conversations, and one that is much larger
+// than the others, no statement compares rows with rows in proportion to their
+// product, or looks through a log, neither by a custom plan nor by the generic
+// one that a prepared statement ends with.
+func TestPlansOfLargeLists(t *testing.T) {
+	w := newWorld(t)
+	conn := w.conn(t)
+	const convs, large = 5_000, 50_000
+	fillInbox(t, conn, convs, 5)
+	readUpTo(t, conn, 3)
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO events (conv_id, seq, kind, sender, client_message_id, content_hash, body, mentions_all, message_ord, sender_ord, at)
+			SELECT 'c1', k, 1, 'writer', 'large' || k, '', 'hello', true, k - 2, k - 2, now() FROM generate_series(8, %d) k`, large),
+		fmt.Sprintf(`UPDATE conversations SET head = %d, message_ord = %d, last_message_seq = %d, last_mention_seq = %d WHERE conv_id = 'c1'`, large, large-2, large, large),
+		`INSERT INTO mentions (conv_id, user_id, seq, sender, since) SELECT 'c1', '', seq, 'writer', seq FROM events WHERE conv_id = 'c1' AND mentions_all`,
+		fmt.Sprintf(`UPDATE read_positions SET read_seq = %d, read_ord = %d, seen_seq = %d, mention_seq = %d WHERE conv_id = 'c1'`, large-50, large-52, large-50, large-50),
+		`VACUUM (ANALYZE) events`, `VACUUM (ANALYZE) mentions`, `VACUUM (ANALYZE) conversations`, `VACUUM (ANALYZE) read_positions`,
+	} {
+		if _, err := conn.Exec(w.ctx, sql); err != nil {
+			t.Fatalf("%v in %s", err, sql)
+		}
+	}
+	page := "'{" + strings.Join([]string{"c1", "c2", "c3", "c4", "c5"}, ",") + "}'"
+	for name, statement := range map[string][3]string{
+		"badge":         {store.SQLBadge, "text", "'reader'"},
+		"inbox":         {store.SQLInbox, "text, text, boolean, boolean, boolean, boolean, boolean, timestamptz, text, int", "'reader', '', true, false, null, null, null, null, null, 20"},
+		"conversations": {store.SQLConversations, "text, text, text[]", "'reader', '', " + page},
+		"changed":       {store.SQLChanged, "text, text, pg_snapshot, text, int", "'reader', '', '900000000:900000000:', '', 100"},
+		"first mention": {store.SQLFirstMention, "text, text[]", "'reader', " + page},
+		"first unread":  {store.SQLFirstUnread, "text, text[]", "'reader', " + page},
+		"last message":  {store.SQLLastMessage, "text, text[]", "'reader', " + page},
+	} {
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			for _, sql := range []string{`SET plan_cache_mode = ` + mode, `PREPARE s (` + statement[1] + `) AS ` + statement[0]} {
+				if _, err := conn.Exec(w.ctx, sql); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			explain(t, conn, `EXECUTE s(`+statement[2]+`)`).each(func(n plan) {
+				if compared := n.Loops * (n.Rows + n.Filtered + n.Joined); compared > 10*convs {
+					t.Errorf("%s, %s: %s of %s%s looks at %.0f rows", name, mode, n.Node, n.Relation, n.Index, compared)
+				}
+			})
+			if _, err := conn.Exec(w.ctx, `DEALLOCATE s`); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

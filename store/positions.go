@@ -12,7 +12,8 @@ import (
 // conversation, v capped position, mention_v mention position, rev revision)
 // into read positions by maximum, and clear the reminder flag. The revision is
 // compared on the row version that is updated: chat.Position.Accepts. No revision
-// is older than 0, which spares most rows the search through wanted. moved has the
+// is older than 0, which spares most rows the search through wanted. Rows are
+// locked in the order of the keys, whatever the database's collation. moved has the
 // rows that changed. One row of events and one probe of events_own each.
 const sqlMovePositions = `
 ordinals AS (
@@ -24,7 +25,7 @@ ordinals AS (
     ORDER BY x.seq DESC LIMIT 1) o ON true),
 moved AS (
   INSERT INTO read_positions AS r (user_id, conv_id, read_seq, read_ord, read_own, mention_seq, seen_seq, seen_at)
-  SELECT u, c, v, read_ord, read_own, mention_v, v, clock_timestamp() FROM ordinals ORDER BY u, c
+  SELECT u, c, v, read_ord, read_own, mention_v, v, clock_timestamp() FROM ordinals ORDER BY u COLLATE "C", c COLLATE "C"
   ON CONFLICT (user_id, conv_id) DO UPDATE SET
     read_seq = greatest(r.read_seq, excluded.read_seq),
     read_ord = greatest(r.read_ord, excluded.read_ord),
@@ -147,7 +148,11 @@ WITH wanted AS MATERIALIZED (
   WHERE m.user_id = $1 AND (e.v > coalesce(rp.read_seq, 0) OR $2 AND e.v > coalesce(rp.mention_seq, 0) OR rp.marked_unread)),` + sqlMovePositions + `
 SELECT n.conv_id, w.seen_seq, n.seen_seq, w.shown FROM moved n JOIN wanted w ON w.c = n.conv_id ORDER BY n.conv_id`
 
-// ConversationRead is a conversation in which a markAllRead changed anything.
+// sqlPerhapsRead: all of the user's conversations, moved from and to nobody knows where.
+const sqlPerhapsRead = `SELECT conv_id, 0::bigint, 0::bigint, true FROM members WHERE user_id = $1`
+
+// ConversationRead is a conversation in which a markAllRead changed anything. A
+// Seen that is shown and goes from 0 to 0 is not known.
 type ConversationRead struct {
 	Conversation chat.ConversationID
 	Seen         SeenMove
@@ -171,7 +176,7 @@ func (s *Store) ReadEverything(ctx context.Context, user chat.UserID, mentions b
 	}
 	repeated, err := s.repeat(ctx, "read everything", func() error { return collect(sqlReadEverything, user, mentions) })
 	if repeated && err == nil {
-		err = collect(`SELECT conv_id, 0::bigint, 0::bigint, true FROM members WHERE user_id = $1`, user)
+		err = collect(sqlPerhapsRead, user)
 	}
 	return changed, err
 }

@@ -106,7 +106,9 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 		repeated = repeated || second
 	}
 	for i := range results {
-		results[i].Moved = results[i].Moved || repeated && results[i].Err == nil
+		if r := &results[i]; repeated && r.Err == nil {
+			r.Moved, r.Seen.Previous = true, 0 // from nobody knows where
+		}
 	}
 	return results, nil
 }

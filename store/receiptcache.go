@@ -37,8 +37,9 @@ func newReceiptCache() *receiptCache {
 }
 
 // counts answers for each of the messages, one conversation after the other.
-// What is not known is counted by count, by one caller at a time.
-func (c *receiptCache) counts(ctx context.Context, p position, keys []chat.MessageKey, count func([]chat.MessageKey) (map[chat.MessageKey]*receiptCount, error)) (map[chat.MessageKey]*receiptCount, error) {
+// What is not known is counted by count, by one caller at a time, from a snapshot
+// that was opened at seen: that is how old the counts are.
+func (c *receiptCache) counts(ctx context.Context, p position, keys []chat.MessageKey, seen time.Time, count func([]chat.MessageKey) (map[chat.MessageKey]*receiptCount, error)) (map[chat.MessageKey]*receiptCount, error) {
 	byConversation := map[chat.ConversationID][]chat.MessageKey{}
 	for _, key := range keys {
 		byConversation[key.Conversation] = append(byConversation[key.Conversation], key)
@@ -52,7 +53,7 @@ func (c *receiptCache) counts(ctx context.Context, p position, keys []chat.Messa
 		if len(missing) == 0 {
 			continue
 		}
-		found, err := c.fill(p, conv, done, func() (map[chat.MessageKey]*receiptCount, error) { return count(missing) })
+		found, err := c.fill(p, conv, done, seen, func() (map[chat.MessageKey]*receiptCount, error) { return count(missing) })
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +65,7 @@ func (c *receiptCache) counts(ctx context.Context, p position, keys []chat.Messa
 }
 
 // fill counts and keeps, and lets the next caller in whatever happens.
-func (c *receiptCache) fill(p position, conv chat.ConversationID, done chan struct{}, count func() (map[chat.MessageKey]*receiptCount, error)) (found map[chat.MessageKey]*receiptCount, err error) {
+func (c *receiptCache) fill(p position, conv chat.ConversationID, done chan struct{}, seen time.Time, count func() (map[chat.MessageKey]*receiptCount, error)) (found map[chat.MessageKey]*receiptCount, err error) {
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -72,7 +73,7 @@ func (c *receiptCache) fill(p position, conv chat.ConversationID, done chan stru
 		close(done)
 	}()
 	if found, err = count(); err == nil {
-		c.keep(p, found)
+		c.keep(p, found, seen)
 	}
 	return found, err
 }
@@ -109,14 +110,15 @@ func (c *receiptCache) lookUp(ctx context.Context, p position, conv chat.Convers
 }
 
 // keep stores what was counted. Everything is forgotten when there is too much of it.
-func (c *receiptCache) keep(p position, found map[chat.MessageKey]*receiptCount) {
+func (c *receiptCache) keep(p position, found map[chat.MessageKey]*receiptCount, seen time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.counted)+len(found) > receiptCacheSize {
 		clear(c.counted)
 	}
-	now := time.Now()
 	for key, n := range found {
-		c.counted[countKey{p, key}] = counted{*n, now}
+		if k := (countKey{p, key}); c.counted[k].at.Before(seen) {
+			c.counted[k] = counted{*n, seen}
+		}
 	}
 }

@@ -99,7 +99,7 @@ func (vw *View) receiptCount(ctx context.Context, p position, key chat.MessageKe
 		if err != nil || len(large) == 0 {
 			return counts, err
 		}
-		more, err := vw.sn.store.receipts.counts(ctx, p, large, func(missing []chat.MessageKey) (map[chat.MessageKey]*receiptCount, error) {
+		more, err := vw.sn.store.receipts.counts(ctx, p, large, vw.sn.opened, func(missing []chat.MessageKey) (map[chat.MessageKey]*receiptCount, error) {
 			found, _, err := vw.countReceipts(ctx, tx, p, missing, true)
 			return found, err
 		})

@@ -56,6 +56,11 @@ FROM positions p
 WHERE r.conv_id = $1 AND r.user_id = p.user_id AND r.read_seq = p.read_seq
   AND r.read_seq <= (SELECT head FROM totals) AND (r.read_ord, r.read_own) IS DISTINCT FROM (p.true_ord, p.true_own)`
 
+// sqlRepaired has every copy of the conversation be compared again.
+const sqlRepaired = `
+WITH members AS (UPDATE members SET changed_xid = pg_current_xact_id() WHERE conv_id = $1)
+UPDATE conversations SET changed_xid = pg_current_xact_id() WHERE conv_id = $1`
+
 // Repairable reports whether rewriting ordinals and mentions can mend the
 // deviation. Events that are missing and positions that lie beyond the end stay
 // as they are.
@@ -66,7 +71,7 @@ func (d Deviation) Repairable() bool {
 // Repair rewrites the ordinals and mentions of one conversation from its log,
 // where they deviate; see [Deviation.Repairable]. Locks the conversation.
 func (s *Store) Repair(ctx context.Context, conv chat.ConversationID) error {
-	for _, sql := range []string{sqlRepairLog, sqlRepairMentions, sqlRepairPositions} {
+	for _, sql := range []string{sqlRepairLog, sqlRepairMentions, sqlRepairPositions, sqlRepaired} {
 		err := s.write(ctx, func(tx pgx.Tx) error {
 			if _, err := lockConversation(ctx, tx, conv); err != nil {
 				return err

@@ -139,6 +139,49 @@ func TestA39AfterARestore(t *testing.T) {
 	})
 }
 
+// TestA39AfterACrash: a crash of PostgreSQL may give the number of a transaction
+// that was rolled back to another one. Tokens from before it end; a clean restart
+// ends none.
+func TestA39AfterACrash(t *testing.T) {
+	ids := newWorld(t)
+	dir, server := ownServer(t)
+	var token string
+	over(t, server.URL(), ids, func(w *world) {
+		w.pair()
+		token = w.syncToken()
+	})
+	server.Stop()
+	server = startIn(t, dir)
+	over(t, server.URL(), ids, func(w *world) {
+		w.expectChanges("after a clean restart", token, "0")
+		_, err := w.Recall(w.ctx, "b", "c", 1) // refused, which takes a number
+		if err == nil {
+			t.Fatal("recalled a join")
+		}
+		token = w.syncToken()
+	})
+	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var postmaster int
+	if _, err := fmt.Sscan(string(pid), &postmaster); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(postmaster, syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	<-server.Exited()
+	server.Stop()
+	server = startIn(t, dir)
+	t.Cleanup(server.Stop)
+	over(t, server.URL(), ids, func(w *world) {
+		w.send("c", "a", 1)
+		w.expectChanges("after a crash", token, "resync")
+		w.expectChanges("a new one", w.syncToken(), "0")
+	})
+}
+
 // TestR81ReadBeyondHeadAfterARestore: a position that a lost state left behind
 // never makes unread negative, and verify names it.
 func TestR81ReadBeyondHeadAfterARestore(t *testing.T) {

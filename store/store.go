@@ -102,8 +102,16 @@ func openPool(ctx context.Context, url string, conns int, trace func(string)) (*
 	// A caller behind a stuck lock gets an error, not silence.
 	params["lock_timeout"] = "5s"
 	params["idle_in_transaction_session_timeout"] = "60s"
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sqlIncarnate)
+		return err
+	}
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
+
+// sqlIncarnate: after a crash of PostgreSQL every connection is a new one, so
+// that the first of them begins a new incarnation.
+const sqlIncarnate = `INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING`
 
 // write runs do in one READ COMMITTED transaction and commits it. The
 // transaction ends when write returns, also if do panics.

@@ -38,12 +38,12 @@ type syncState struct {
 
 // sqlSyncState: a restored database or a promoted standby may give the same
 // transaction numbers to other transactions, so that a token is good for one
-// cluster, one timeline, one database and one generation only. The timeline is that of the
+// cluster, one timeline, one database, one generation and one incarnation only. The timeline is that of the
 // WAL being written: that of the control file changes only with the next checkpoint.
 const sqlSyncState = `
-SELECT s.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || b.oid || '/' || m.generation,
+SELECT s.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || b.oid || '/' || m.generation || '/' || i.since,
   m.token_key, d.install_epoch, pg_current_snapshot()::text
-FROM meta m CROSS JOIN pg_control_system() s JOIN pg_database b ON b.datname = current_database() JOIN devices d ON d.device_id = $1 AND d.revoked_at IS NULL`
+FROM meta m CROSS JOIN incarnation i CROSS JOIN pg_control_system() s JOIN pg_database b ON b.datname = current_database() JOIN devices d ON d.device_id = $1 AND d.revoked_at IS NULL`
 
 // syncState reads it once per view.
 func (vw *View) syncState(ctx context.Context, tx pgx.Tx) (*syncState, error) {

@@ -15,6 +15,12 @@ func visible(seq string) string {
    WHERE p.user_id = m.user_id AND p.conv_id = m.conv_id AND NOT p.hidden AND ` + seq + ` BETWEEN p.from_seq AND p.to_seq))`
 }
 
+// behind: the seq lies behind a position of the viewer, and behind where what they
+// may see begins, if that is in the member row: the bound that an index range begins with.
+func behind(seq, position string) string {
+	return seq + ` > greatest(coalesce(` + position + `, 0), CASE WHEN m.former_periods = 0 THEN m.from_seq ELSE 0 END)`
+}
+
 // countable: e, a row of events, is a message that can count as unread for the
 // viewer: of somebody else, not withdrawn, and theirs to see.
 func countable(e string) string {
@@ -23,7 +29,7 @@ func countable(e string) string {
 
 // unreadMessage: e, a row of events, is an unread message of the viewer.
 func unreadMessage(e string) string {
-	return countable(e) + ` AND ` + e + `.seq > coalesce(rp.read_seq, 0)`
+	return countable(e) + ` AND ` + behind(e+".seq", "rp.read_seq")
 }
 
 // sqlUnread: how many rows are an [unreadMessage], by ordinals: messages after
@@ -42,7 +48,7 @@ greatest(0,
   - CASE WHEN c.last_withdrawn_seq <= coalesce(rp.read_seq, 0) THEN 0 ELSE (
       SELECT count(*) FROM events e
       WHERE e.conv_id = m.conv_id AND e.withdrawn_kind IS NOT NULL AND e.sender <> m.user_id
-        AND e.seq > coalesce(rp.read_seq, 0) AND ` + visible("e.seq") + `) END)`
+        AND ` + behind("e.seq", "rp.read_seq") + ` AND ` + visible("e.seq") + `) END)`
 
 // sqlPeriods: the visible periods of the viewer as rows (from_seq, to_seq),
 // to_seq of an open one being head.

@@ -37,7 +37,7 @@ func ownTarget(ctx context.Context, tx pgx.Tx, user chat.UserID, conv chat.Conve
 	case !found:
 		return false, errNoMessage()
 	case !own:
-		return false, &chat.Error{Code: chat.Forbidden, Message: "Only the sender of a message may " + verb + " it."}
+		return false, &chat.Error{Code: chat.Forbidden, Message: "Only the sender of a message may " + verb + " it. Your back end may call takeDownMessage."}
 	}
 	return withdrawn, nil
 }
@@ -50,7 +50,10 @@ WITH gone AS (
   WHERE conv_id = $1 AND seq = $2),
 replaced AS (
   UPDATE events SET body = NULL, mention_ids = NULL, mentions_all = false WHERE conv_id = $1 AND target_seq = $2 AND kind = 5),
-unmentioned AS (DELETE FROM mentions WHERE conv_id = $1 AND seq = $2)
+unmentioned AS (
+  DELETE FROM mentions n USING (
+    SELECT unnest(mention_ids) AS user_id FROM events WHERE conv_id = $1 AND seq = $2 UNION ALL SELECT '') u
+  WHERE n.conv_id = $1 AND n.user_id = u.user_id AND n.seq = $2)
 UPDATE conversations SET last_withdrawn_seq = greatest(last_withdrawn_seq, $2), revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id()
 WHERE conv_id = $1`
 

@@ -97,13 +97,14 @@ func (w *world) ack(device chat.DeviceID, epoch int32, conv chat.ConversationID,
 	return r[0]
 }
 
-// forget forgets what an erased user wrote, and counts the pieces.
+// forget forgets what an erased user wrote and left, and counts the pieces.
 func (w *world) forget(user chat.UserID) (pieces int) {
 	w.t.Helper()
 	for after := (chat.MessageKey{}); ; pieces++ {
 		through, err := w.ForgetMessages(w.ctx, user, after)
 		w.must(err)
 		if through == nil {
+			w.must(w.ForgetTraces(w.ctx, user))
 			return pieces
 		}
 		after = *through
