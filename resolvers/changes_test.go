@@ -144,6 +144,10 @@ func TestA40WithdrawnWhileOffline(t *testing.T) {
 	page = g.b1.changes(token, 10)
 	equal(t, "a leaver hears of no later event", ids(page.Changed), c2)
 	equal(t, "nor of later withdrawals", len(page.Withdrawn), 0)
+	g.b1.set(g.conv, "muted: true")
+	page = g.b1.changes(token, 10)
+	equal(t, "also where something else has changed", ids(page.Changed), g.conv+" "+c2)
+	equal(t, "no later withdrawal is named", len(page.Withdrawn), 0)
 	g.takeDown(g.conv, m[0])
 	page = g.b1.changes(page.SyncToken, 10)
 	equal(t, "a leaver's copy", ids(page.Changed), g.conv)
@@ -151,6 +155,52 @@ func TestA40WithdrawnWhileOffline(t *testing.T) {
 	g.a.edit(g.conv, m[3], "edited", nil)
 	page = g.b1.changes(page.SyncToken, 10)
 	equal(t, "an edit of what they may see", ids(page.Changed), g.conv)
+}
+
+// TestA40RecallsInAnAbsence: their events lie where one may not look, so that
+// withdrawn names them; after a return as well.
+func TestA40RecallsInAnAbsence(t *testing.T) {
+	g := newTrio(t)
+	m := g.a.send(g.conv, 3)
+	token := g.b1.syncToken()
+	g.removeMembers(g.conv, "B")
+	g.a.recall(g.conv, m[0])
+	page := g.b1.changes(token, 10)
+	equal(t, "while away", fmt.Sprint(page.Withdrawn), fmt.Sprintf("[{%s %d}]", g.conv, m[0]))
+	g.a.recall(g.conv, m[1])
+	g.addMembers(g.conv, "MEMBERSHIP", "B")
+	page = g.b1.changes(page.SyncToken, 10)
+	equal(t, "after the return", fmt.Sprint(page.Withdrawn), fmt.Sprintf("[{%s %d}]", g.conv, m[1]))
+}
+
+// TestA46EditsAfterALeave: one who has left goes on seeing what was there then.
+func TestA46EditsAfterALeave(t *testing.T) {
+	g := newTrio(t)
+	m := g.a.say(g.conv, vars{"m": []string{"B"}}).Message.Seq
+	last := g.a.send(g.conv, 1)[0]
+	g.a.edit(g.conv, last, "before", nil)
+	g.removeMembers(g.conv, "B")
+	g.a.edit(g.conv, last, "after", vars{"all": true, "m": []string{"C"}})
+	g.a.edit(g.conv, last, "long after", nil)
+	r := g.b1.see(g.conv)
+	equal(t, "body", *r.LastMessage.Body, "before")
+	equal(t, "mentions", r.UnreadMentions, 1)
+	equal(t, "the first", r.FirstMention.Seq, m)
+	equal(t, "of others", *g.c.see(g.conv).LastMessage.Body, "long after")
+	g.addMembers(g.conv, "MEMBERSHIP", "B")
+	r = g.b1.see(g.conv)
+	equal(t, "back again: the body", *r.LastMessage.Body, "long after")
+	equal(t, "back again: the mentions", r.UnreadMentions, 2)
+	g.removeMembers(g.conv, "B")
+	g.a.edit(g.conv, last, "later", nil)
+	equal(t, "gone again", *g.b1.see(g.conv).LastMessage.Body, "long after")
+	g.a.recall(g.conv, last)
+	equal(t, "recalled", g.b1.see(g.conv).LastMessage.Body == nil, true)
+	var kept int
+	if err := g.conn().QueryRow(t.Context(), `SELECT count(*) FROM events WHERE kind = 5 AND (body IS NOT NULL OR mention_ids IS NOT NULL OR mentions_all)`).Scan(&kept); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "what edits replaced is gone with it", kept, 0)
 }
 
 // TestTooMuchWithdrawnIsAResync: a page names at most a thousand.

@@ -121,6 +121,15 @@ func TestErasure(t *testing.T) {
 	}
 }
 
+// TestErasureOfALoner: whoever is in no conversation loses their sessions, too.
+func TestErasureOfALoner(t *testing.T) {
+	w := newWorld(t)
+	session := w.device("loner", "l1").socket()
+	w.erase("loner")
+	<-session.closed
+	equal(t, "close code", int(websocket.CloseStatus(session.err)), 4403)
+}
+
 func TestR65TenThousandMembers(t *testing.T) {
 	w := newWorld(t)
 	a := w.device("A", "a1")

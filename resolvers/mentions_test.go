@@ -82,12 +82,25 @@ func TestMentions(t *testing.T) {
 	d := g.device("D", "d1")
 	g.addMembers(g.conv, "MEMBERSHIP", "D")
 	equal(t, "D", d.see(g.conv).UnreadMentions, 0)
-	g.a.edit(g.conv, second, "hello D", vars{"m": []string{"D"}})
+	edited := g.a.edit(g.conv, second, "hello D", vars{"m": []string{"D", "B"}})
+	equal(t, "what counts of an edit", edited.mentions(), "B")
 	equal(t, "a mention in a message that D cannot see is none", d.see(g.conv).UnreadMentions, 0)
 	g.a.mention(g.conv, "D")
 	equal(t, "D now", d.see(g.conv).UnreadMentions, 1)
 	g.takeDown(g.conv, d.see(g.conv).FirstMention.Seq)
 	equal(t, "taken down", d.see(g.conv).UnreadMentions, 0)
+}
+
+// TestTheFirstMentionByAnEdit: where nobody was ever mentioned before.
+func TestTheFirstMentionByAnEdit(t *testing.T) {
+	g := newTrio(t)
+	m := g.a.send(g.conv, 1)[0]
+	g.a.edit(g.conv, m, "hello B", vars{"m": []string{"B"}})
+	equal(t, "by name", g.b1.see(g.conv).UnreadMentions, 1)
+	g.b1.readAll(true)
+	m = g.a.send(g.conv, 1)[0]
+	g.a.edit(g.conv, m, "hello all", vars{"all": true})
+	equal(t, "as all", g.b1.see(g.conv).UnreadMentions, 1)
 }
 
 // TestMentionsAreCountedUpTo999: exactly, and no further.

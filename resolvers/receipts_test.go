@@ -187,6 +187,49 @@ func TestA28R117NamesOrCounts(t *testing.T) {
 	}
 }
 
+// TestA44OfSeveralPeriods: each of the hidden periods keeps how far it was seen.
+func TestA44OfSeveralPeriods(t *testing.T) {
+	g := newTrio(t)
+	var read, unread []int64
+	for range 2 {
+		m := g.a.send(g.conv, 2)
+		g.c.read(g.conv, m[0])
+		read, unread = append(read, m[0]), append(unread, m[1])
+		g.c.leave(g.conv)
+		g.addMembers(g.conv, "MEMBERSHIP", "C")
+	}
+	g.c.leave(g.conv)
+	g.addMembers(g.conv, "SINCE_JOIN", "C")
+	g.c.read(g.conv, g.c.see(g.conv).Head)
+	equal(t, "read in the first period", g.a.readOf(g.conv, read[0]), "1/2")
+	equal(t, "read past in the second", g.a.readOf(g.conv, unread[0]), "1/2")
+	equal(t, "read in the second", g.a.readOf(g.conv, read[1]), "1/2")
+	equal(t, "never read", g.a.readOf(g.conv, unread[1]), "0/2")
+}
+
+// TestLastReadAt: when the position last moved forward; neither reading again
+// nor marking unread changes it, and it is nothing for one who is pending.
+func TestLastReadAt(t *testing.T) {
+	g := newTrio(t)
+	m := g.a.send(g.conv, 3)
+	g.b1.read(g.conv, m[1])
+	at := func() string {
+		t.Helper()
+		return *g.a.receiptOf(g.conv, m[0]).Readers.Nodes[0].LastReadAt
+	}
+	first := at()
+	g.b1.unreadFrom(g.conv, m[0], m[1])
+	g.b1.read(g.conv, m[0])
+	equal(t, "after going back and reading again", at(), first)
+	for _, p := range g.a.receiptOf(g.conv, m[2]).Pending.Nodes {
+		equal(t, "of "+p.User.ID+", who is pending", p.LastReadAt == nil, true)
+	}
+	g.b1.read(g.conv, m[2])
+	if at() <= first {
+		t.Errorf("%s after %s", at(), first)
+	}
+}
+
 func TestA44SinceJoinMakesNoReader(t *testing.T) {
 	g := newTrio(t)
 	seen, unseen := g.a.send(g.conv, 1)[0], int64(0)

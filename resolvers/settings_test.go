@@ -74,6 +74,13 @@ func TestR89R91Archive(t *testing.T) {
 	equal(t, "total", p.Badge.Unread, before-3)
 	equal(t, "row", p.Conversation.Unread, 3)
 	equal(t, "archived", p.Conversation.Archived, true)
+	back := g.group("back", "A", "B")
+	g.a.send(back, 3)
+	g.b1.set(back, "archived: true")
+	g.a.send(back, 1)
+	equal(t, "it comes back with 4", g.b1.see(back).Unread, 4)
+	g.b1.readAll(false, vars{"conversationId": back, "seq": g.b1.see(back).Head})
+	g.b1.leave(back)
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -242,6 +249,45 @@ func TestP6WhatCountsCanBeListedAndRead(t *testing.T) {
 		g.b1.read(r.ID, r.Head)
 	}
 	equal(t, "badge", g.b1.badge().counts(), badge{})
+}
+
+// TestPagesWhileTheListMoves: whatever stays where it is comes once, whatever
+// moves to the front between two pages is not the reason for a gap.
+func TestPagesWhileTheListMoves(t *testing.T) {
+	g := newTrio(t)
+	for n := range 9 {
+		g.a.send(g.group(fmt.Sprint("p", n), "A", "B"), 1)
+	}
+	g.b1.set("p0", "pinned: true")
+	seen := map[string]int{}
+	var after *string
+	for page := 0; ; page++ {
+		var out struct {
+			Conversations struct {
+				Nodes    []row
+				PageInfo struct {
+					HasNextPage bool
+					EndCursor   *string
+				}
+			}
+		}
+		g.b1.must(`query($a: String) { conversations(first: 3, after: $a) { nodes { id } pageInfo { hasNextPage endCursor } } }`, vars{"a": after}).into(&out)
+		for _, r := range out.Conversations.Nodes {
+			seen[r.ID]++
+		}
+		if after = out.Conversations.PageInfo.EndCursor; !out.Conversations.PageInfo.HasNextPage {
+			break
+		}
+		if page == 0 {
+			g.a.send("p2", 1) // from a later page to the front
+			g.a.send("p8", 1) // from the first page to the front
+			g.b1.set("p7", "pinned: true")
+		}
+	}
+	for _, id := range []string{"p0", "p1", "p3", "p4", "p5", "p6", "p7", "p8", g.conv} {
+		equal(t, id, seen[id], 1)
+	}
+	equal(t, "p2, which moved past", seen["p2"], 0)
 }
 
 // TestACursorKnowsItsList: one of another filter is refused, not misread.

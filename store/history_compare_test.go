@@ -25,23 +25,29 @@ func (h *history) compare(everyone bool) {
 		viewers = []*modelDevice{viewers[h.turn/4%len(viewers)]}
 	}
 	for _, d := range viewers {
-		sn, vw := h.view(d.user, d.id)
-		size := 50
-		if everyone {
-			size = 2
-			h.compareFilters(vw, d.user)
-		}
-		rows := h.compareLists(vw, d, size)
-		h.compareBadge(vw, d.user)
-		for _, c := range h.convs {
-			if row := rows[c.id]; row != nil && (everyone || h.turn%len(h.convs) == int(c.head())%len(h.convs)) {
-				h.compareParts(vw, row, c, d.user)
-				h.compareReceipts(vw, row, c, d.user)
-			}
-		}
-		h.compareCopy(vw, d, rows)
-		sn.Close()
+		h.compareViewer(d, everyone)
 	}
+}
+
+// compareViewer holds what one user sees on one device, in one snapshot, against the model.
+func (h *history) compareViewer(d *modelDevice, thoroughly bool) {
+	h.t.Helper()
+	sn, vw := h.view(d.user, d.id)
+	defer sn.Close()
+	size := 50
+	if thoroughly {
+		size = 2
+		h.compareFilters(vw, d.user)
+	}
+	rows := h.compareLists(vw, d, size)
+	h.compareBadge(vw, d.user)
+	for _, c := range h.convs {
+		if row := rows[c.id]; row != nil && (thoroughly || h.turn%len(h.convs) == int(c.head())%len(h.convs)) {
+			h.compareParts(vw, row, c, d.user)
+			h.compareReceipts(vw, row, c, d.user)
+		}
+	}
+	h.compareCopy(vw, d, rows)
 }
 
 // compareCounting holds the model against the counting query.

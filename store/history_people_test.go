@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -233,7 +234,7 @@ func (h *history) provide(op string) func() {
 	case "create":
 		c := rapid.SampledFrom(h.convs).Draw(h.rt, "existing")
 		var members []chat.UserID
-		for m := range c.periods {
+		for _, m := range slices.Sorted(maps.Keys(c.periods)) {
 			if c.member(m) {
 				members = append(members, m)
 			}

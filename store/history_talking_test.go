@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -86,20 +87,25 @@ func (h *history) sendBatch(c *modelConversation) func() {
 }
 
 func (h *history) resend(c *modelConversation) func() {
-	for _, d := range c.sent { // any one of them
-		if h.chance(3) {
-			return func() {
-				h.counts["sendMessage"]++
-				other := d
-				other.Body += "!"
-				got, err := h.Append(h.ctx, c.id, []store.Draft{other})
-				h.must(err)
-				h.wantCode(got[0].Err, chat.IdempotencyConflict)
-			}
-		}
+	ids := slices.Sorted(maps.Keys(c.sent))
+	if len(ids) == 0 {
+		return func() {}
+	}
+	d := c.sent[rapid.SampledFrom(ids).Draw(h.rt, "sent")]
+	if !h.chance(3) {
 		return func() { h.post(c, d) }
 	}
-	return func() {}
+	return func() {
+		if _, still := c.sent[d.ClientMessageID]; !still {
+			return // forgotten with its sender
+		}
+		h.counts["sendMessage"]++
+		other := d
+		other.Body += "!"
+		got, err := h.Append(h.ctx, c.id, []store.Draft{other})
+		h.must(err)
+		h.wantCode(got[0].Err, chat.IdempotencyConflict)
+	}
 }
 
 // own is what a call about the caller's own message at seq must answer.

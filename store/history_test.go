@@ -27,6 +27,8 @@ type history struct {
 	visible map[chat.ConversationID]chat.Seq
 	counts  coverage
 	turn    int
+	// talkative histories are mostly about messages.
+	talkative bool
 }
 
 // coverage counts the calls of each mutation.
@@ -80,6 +82,7 @@ func TestP1P2P4P5P6P7P9RandomHistories(t *testing.T) {
 		h := &history{world: &world{s, rt, w.url, w.ctx, w.ids}, rt: rt, conn: conn, prefix: fmt.Sprintf("h%d-", w.ids.Add(1)),
 			model: model{persons: map[chat.UserID]*modelUser{}}, visible: map[chat.ConversationID]chat.Seq{}, counts: counts}
 		h.begin()
+		h.talkative = histories%5 == 0
 		short, long := rapid.IntRange(1, 80), rapid.IntRange(80, 300)
 		for n := rapid.OneOf(short, long).Draw(rt, "steps"); n > 0; n-- {
 			h.step()
@@ -172,6 +175,10 @@ var operations = places(map[string]int{
 	"remove": 3, "settings": 3, "sharing": 3, "update": 3, "notice": 3, "revoke": 3, "rotate": 3, "erase": 2, "create": 2, "device": 1, "rename": 1,
 })
 
+// talk is what most steps are in a talkative history, whose logs grow long: what
+// a position, a withdrawal or a period gets wrong shows there.
+var talk = places(map[string]int{"send": 24, "read": 10, "recall": 8, "takeDown": 6, "markUnread": 4, "edit": 4, "join": 3, "leave": 3, "readAll": 2})
+
 func places(weights map[string]int) (list []string) {
 	for _, op := range slices.Sorted(maps.Keys(weights)) {
 		list = append(list, slices.Repeat([]string{op}, weights[op])...)
@@ -188,7 +195,11 @@ func (h *history) step() {
 			n++
 		}
 	}
-	do := h.operation(operations[n], c)
+	op := operations[n]
+	if h.talkative {
+		op = talk[n]
+	}
+	do := h.operation(op, c)
 	do()
 	if rapid.Bool().Draw(h.rt, "again") {
 		do() // a retry, a duplicate, a second tab: the same call again
