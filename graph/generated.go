@@ -2225,8 +2225,8 @@ var sources = []*ast.Source{
 #   BAD_USER_INPUT   an argument is malformed or out of range (extensions.field is its own name, such as body)
 #   GRAPHQL_PARSE_FAILED, GRAPHQL_VALIDATION_FAILED  the document itself is wrong
 #   TOO_COMPLEX      the operation is too deep or asks for too much
-#   RATE_LIMITED     too many operations or subscriptions on this socket, too many connections of this device, or the server shuts down
-#                    (extensions.retryAfterMs)
+#   RATE_LIMITED     too many operations or subscriptions on this socket, too many connections of this device, too many who write at the same
+#                    place, or the server shuts down (extensions.retryAfterMs)
 #   INTERNAL         anything else; the text is withheld, extensions.requestId finds it in the log
 
 "A position in a conversation's log, or 0 for 'before the first event'. A 64-bit integer, sent as a JSON number (at most 2^53 - 1); as a variable, a numeric string is accepted too. A negative position is CURSOR_AHEAD, anything that is no integer BAD_USER_INPUT."

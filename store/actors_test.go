@@ -108,6 +108,7 @@ func (a *actor) act() {
 // look on, badges are the sums of their rows, nothing deviates, and copies that
 // were kept by changes all the while are what a fresh query gives (P1, P9).
 func TestHistoriesOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	total := coverage{}
 	for round := range 5 {
 		w := newWorld(t)

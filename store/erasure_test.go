@@ -15,6 +15,7 @@ import (
 // TestErasureOfATalker: what somebody wrote is forgotten in pieces, each a short
 // transaction, so that those who send beside it are not kept waiting.
 func TestErasureOfATalker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fillInbox(t, w.conn(t), 2, 6_000)
 	w.users("other")
@@ -53,6 +54,7 @@ func TestErasureOfATalker(t *testing.T) {
 // TestErasuresAtOnce: several, on connections that prepare their statements
 // anew, while the same and other users read, receive and are given devices.
 func TestErasuresAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for round := range 5 {
 		var users []chat.UserID

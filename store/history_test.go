@@ -68,6 +68,24 @@ const (
 // (P6); receipts name who of the audience has read (P7); a copy that is kept by
 // changes is what a fresh query gives (P9).
 func TestP1P2P4P5P6P7P9RandomHistories(t *testing.T) {
+	counts := [2]coverage{{}, {}}
+	t.Run("in parallel", func(t *testing.T) {
+		for part := range counts {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				randomHistories(t, counts[part])
+			})
+		}
+	})
+	for m, n := range counts[1] {
+		counts[0][m] += n
+	}
+	counts[0].print(t, least)
+}
+
+// randomHistories runs as many histories as rapid is told, on a database of
+// their own, and adds to counts.
+func randomHistories(t *testing.T, counts coverage) {
 	w := newWorld(t)
 	s, err := store.Open(context.Background(), w.url, store.Options{PullMembers: pullAbove, ReceiptNames: namesBelow})
 	if err != nil {
@@ -75,14 +93,12 @@ func TestP1P2P4P5P6P7P9RandomHistories(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	conn := w.conn(t)
-	counts := coverage{}
 	histories, steps := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
 		h := &history{world: &world{s, rt, w.url, w.ctx, w.ids}, rt: rt, conn: conn, prefix: fmt.Sprintf("h%d-", w.ids.Add(1)),
-			model: model{persons: map[chat.UserID]*modelUser{}}, visible: map[chat.ConversationID]chat.Seq{}, counts: counts}
+			model: model{persons: map[chat.UserID]*modelUser{}}, visible: map[chat.ConversationID]chat.Seq{}, counts: counts, talkative: histories%5 == 0}
 		h.begin()
-		h.talkative = histories%5 == 0
 		short, long := rapid.IntRange(1, 80), rapid.IntRange(80, 300)
 		for n := rapid.OneOf(short, long).Draw(rt, "steps"); n > 0; n-- {
 			h.step()
@@ -98,7 +114,6 @@ func TestP1P2P4P5P6P7P9RandomHistories(t *testing.T) {
 	})
 	w.noDeviations(t)
 	t.Logf("%d histories, %d steps", histories, steps)
-	counts.print(t, least)
 }
 
 func (h *history) begin() {

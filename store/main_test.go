@@ -9,7 +9,7 @@ import (
 )
 
 // histories is how many random cases each property sees; -rapid.checks says otherwise.
-const histories = "280"
+const histories = "140"
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", histories); err != nil {

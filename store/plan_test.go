@@ -88,6 +88,7 @@ func readUpTo(t testing.TB, conn *pgx.Conn, seq int) {
 // the list and the badge touch a number of buffers that does not depend on how
 // much is unread, and no event.
 func TestPlanOfUnread(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	conn := w.conn(t)
 	const messages = 10_000
@@ -132,6 +133,7 @@ func TestPlanOfUnread(t *testing.T) {
 // TestPlanOfUnreadIsGenericToo: a prepared statement that has gone generic stays
 // on the same plan.
 func TestPlanOfUnreadIsGenericToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	conn := w.conn(t)
 	fillInbox(t, conn, 200, 500)
@@ -156,6 +158,7 @@ func TestPlanOfUnreadIsGenericToo(t *testing.T) {
 // product, or looks through a log, neither by a custom plan nor by the generic
 // one that a prepared statement ends with.
 func TestPlansOfLargeLists(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	conn := w.conn(t)
 	const convs, large = 5_000, 50_000

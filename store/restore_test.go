@@ -97,6 +97,7 @@ func (w *world) pair() {
 // where nobody says that there was a restore; tidemark restored ends all tokens,
 // since transaction numbers will be given again, and begins new epochs.
 func TestA39AfterARestore(t *testing.T) {
+	t.Parallel()
 	ids := newWorld(t)
 	dir, server := ownServer(t)
 	var before, lost string
@@ -143,6 +144,7 @@ func TestA39AfterARestore(t *testing.T) {
 // that was rolled back to another one. Tokens from before it end; a clean restart
 // ends none.
 func TestA39AfterACrash(t *testing.T) {
+	t.Parallel()
 	ids := newWorld(t)
 	dir, server := ownServer(t)
 	var token string
@@ -203,6 +205,7 @@ func TestR81ReadBeyondHeadAfterARestore(t *testing.T) {
 // TestA39OnAPromotedStandby: a standby that was promoted gives the numbers of
 // transactions it never saw to others, so that tokens of the old primary end.
 func TestA39OnAPromotedStandby(t *testing.T) {
+	t.Parallel()
 	ids := newWorld(t)
 	dir, primary := ownServer(t)
 	var bin string

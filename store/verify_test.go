@@ -51,6 +51,7 @@ func TestVerifyFindsWhatDeviates(t *testing.T) {
 		"what an erasure left":        {`UPDATE users SET erased_at = now() WHERE user_id = 'b'`, "erasure", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.users("a", "b")
 			conv := w.group("c", "a", "b")
