@@ -35,3 +35,8 @@ require (
 )
 
 tool github.com/99designs/gqlgen
+
+ignore (
+	./web/lint/node_modules
+	./web/node_modules
+)

@@ -33,6 +33,8 @@ CREATE UNIQUE INDEX events_notice ON events (conv_id, client_message_id) WHERE k
 CREATE INDEX events_revised ON events (conv_id, revised_xid) WHERE revised_xid IS NOT NULL;
 CREATE INDEX events_withdrawn_by ON events (conv_id, withdrawn_xid) WHERE withdrawn_kind IS NOT NULL;
 CREATE INDEX events_edits ON events (conv_id, target_seq, seq) WHERE kind = 5;
+-- An erasure looks for its user there.
+CREATE INDEX events_replaced_mentions ON events (conv_id) WHERE kind = 5 AND mention_ids IS NOT NULL;
 
 ALTER TABLE members
     ADD COLUMN pinned_at        timestamptz,

@@ -254,6 +254,8 @@ CREATE UNIQUE INDEX events_notice ON public.events USING btree (conv_id, client_
 
 CREATE INDEX events_own ON public.events USING btree (conv_id, sender, seq) INCLUDE (sender_ord) WHERE (kind = 1);
 
+CREATE INDEX events_replaced_mentions ON public.events USING btree (conv_id) WHERE ((kind = 5) AND (mention_ids IS NOT NULL));
+
 CREATE INDEX events_revised ON public.events USING btree (conv_id, revised_xid) WHERE (revised_xid IS NOT NULL);
 
 CREATE INDEX events_withdrawn ON public.events USING btree (conv_id, seq) INCLUDE (sender) WHERE (withdrawn_kind IS NOT NULL);

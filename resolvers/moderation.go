@@ -85,10 +85,12 @@ func (m mutation) EraseUser(ctx context.Context, in graph.EraseUserInput) (*grap
 func (m mutation) forgetMessages(ctx context.Context, user chat.UserID) error {
 	for after := (chat.MessageKey{}); ; {
 		through, err := m.store.ForgetMessages(ctx, user, after)
+		if through != nil {
+			m.relay.Tell(hint.Hint{Reason: hint.TakeDown, Conversation: through.Conversation})
+		}
 		if err != nil || through == nil {
 			return err
 		}
-		m.relay.Tell(hint.Hint{Reason: hint.TakeDown, Conversation: through.Conversation})
 		after = *through
 	}
 }

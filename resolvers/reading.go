@@ -92,7 +92,12 @@ func (m mutation) MarkAllRead(ctx context.Context, in graph.MarkAllReadInput) (*
 	}
 	m.tell(len(changed) > 0, nil, allReadHints(ctx, changed)...)
 	if err != nil {
-		m.tell(false, err, hint.Hint{Reason: hint.Resync, User: d.UserID}) // any of them may have been read
+		// Any of them may have been read.
+		hints := []hint.Hint{{Reason: hint.Resync, User: d.UserID}}
+		for _, c := range in.UpTo {
+			hints = append(hints, hint.Hint{Reason: hint.AllRead, Conversation: chat.ConversationID(c.ConversationID), User: d.UserID, Shown: true})
+		}
+		m.tell(false, err, hints...)
 		return nil, err
 	}
 	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(changed))), Rejected: rejected}, nil

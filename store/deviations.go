@@ -81,6 +81,9 @@ FROM (
   FROM ` + sqlViewed + ` WHERE m.conv_id = $1 AND m.archived_at_seq IS NOT NULL) a
 WHERE archived <> lasts`
 
+// sqlMentionDiffers: a row n of mentions is not what the log says, t.
+const sqlMentionDiffers = `((n.sender, n.covered_by IS NOT NULL) IS DISTINCT FROM (t.sender, t.covered) OR n.since > t.since OR n.covered_by > t.since)`
+
 // sqlMentionDeviations: the rows of mentions, which are as many as a message
 // names, not as the conversation has members; and unread mentions by those rows
 // against counting in the log.
@@ -91,7 +94,7 @@ UNION ALL
 SELECT 'mentions', 'event ' || coalesce(n.seq, t.seq), CASE WHEN n.seq IS NULL THEN 'no row' WHEN t.seq IS NULL THEN 'a row too much' ELSE 'a wrong row' END
   || ' for ' || CASE coalesce(n.user_id, t.user_id) WHEN '' THEN 'everybody' ELSE coalesce(n.user_id, t.user_id) END
 FROM (SELECT * FROM mentions WHERE conv_id = $1) n FULL JOIN mentioned t ON t.user_id = n.user_id AND t.seq = n.seq
-WHERE (n.sender, n.covered_by IS NOT NULL) IS DISTINCT FROM (t.sender, t.covered) OR n.since > t.since OR n.covered_by > t.since
+WHERE ` + sqlMentionDiffers + `
 UNION ALL
 SELECT 'mentions', 'the conversation', 'last_mention_seq stored ' || c.last_mention_seq || ', but event ' || t.seq || ' mentions somebody'
 FROM conversations c, (SELECT max(seq) AS seq FROM mentioned) t WHERE c.conv_id = $1 AND c.last_mention_seq < t.seq

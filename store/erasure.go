@@ -45,16 +45,18 @@ UPDATE members m SET left_at = r.at, to_seq = r.head, to_ord = r.message_ord, to
 FROM raised r WHERE m.user_id = $1 AND m.conv_id = r.conv_id
 RETURNING m.conv_id`
 
-// sqlUnmentionUser: the mentions of the user in others' messages, and in what
-// edits of those replaced.
+// sqlUnmentionUser: the mentions of the user in others' messages, by primary key,
+// and in what edits of those replaced, by events_replaced_mentions.
 const sqlUnmentionUser = `
 WITH gone AS (DELETE FROM mentions WHERE conv_id = ANY($2) AND user_id = $1 RETURNING conv_id, seq),
-changed AS (
-  UPDATE events e SET mention_ids = nullif(array_remove(e.mention_ids, $1), '{}'), revised_xid = pg_current_xact_id() FROM gone g
-  WHERE e.conv_id = g.conv_id AND e.seq = g.seq),
 replaced AS (
-  UPDATE events SET mention_ids = nullif(array_remove(mention_ids, $1), '{}') WHERE conv_id = ANY($2) AND kind = 5 AND mention_ids @> ARRAY[$1])
-UPDATE conversations c SET revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM gone)
+  UPDATE events SET mention_ids = nullif(array_remove(mention_ids, $1), '{}') WHERE conv_id = ANY($2) AND kind = 5 AND mention_ids @> ARRAY[$1]
+  RETURNING conv_id, target_seq AS seq),
+told AS (SELECT conv_id, seq FROM gone UNION SELECT conv_id, seq FROM replaced),
+changed AS (
+  UPDATE events e SET mention_ids = nullif(array_remove(e.mention_ids, $1), '{}'), revised_xid = pg_current_xact_id() FROM told t
+  WHERE e.conv_id = t.conv_id AND e.seq = t.seq)
+UPDATE conversations c SET revised_xid = pg_current_xact_id(), changed_xid = pg_current_xact_id() WHERE c.conv_id IN (SELECT conv_id FROM told)
 RETURNING c.conv_id`
 
 // sqlForgetUser ends the user and every credential of theirs.
@@ -74,7 +76,8 @@ type Erased struct {
 // and settings, and ends their devices. [Store.ForgetMessages] and then
 // [Store.ForgetTraces] must follow. Of a user who was erased before it changes
 // and names nothing. An unknown user is NOT_FOUND. Locks all of their
-// conversations, then the user. Safe to repeat.
+// conversations, then the user. An error that is not of the domain leaves it open
+// whether it was done: then it names all that may have changed. Safe to repeat.
 func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err error) {
 	var before bool
 	repeated, err := s.repeat(ctx, "erase user", func() error {
@@ -86,14 +89,12 @@ func (s *Store) EraseUser(ctx context.Context, user chat.UserID) (e Erased, err 
 		}
 	})
 	switch {
-	case err != nil:
-		return Erased{}, err
-	case before && repeated: // by an attempt whose answer was lost
+	case err != nil && !errors.As(err, new(*chat.Error)), before && repeated: // it may have been done, or was by an attempt whose answer was lost
 		e = Erased{Left: e.Ever, Unmentioned: e.Ever, Ever: e.Ever}
-	case before:
+	case err != nil, before:
 		e = Erased{}
 	}
-	return e, nil
+	return e, err
 }
 
 // errJoinedMeanwhile says that the user came into one more conversation while
@@ -102,7 +103,7 @@ var errJoinedMeanwhile = errors.New("the user joined a conversation meanwhile")
 
 func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, before bool, err error) {
 	err = s.write(ctx, func(tx pgx.Tx) error {
-		e = Erased{}
+		e.Left, e.Unmentioned = nil, nil
 		if e.Ever, err = column[chat.ConversationID](ctx, tx, sqlConversationsOf, user); err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (s *Store) eraseOnce(ctx context.Context, user chat.UserID) (e Erased, befo
 const sqlToForget = `
 SELECT m.conv_id FROM members m JOIN users u ON u.user_id = m.user_id AND u.erased_at IS NOT NULL
 WHERE m.user_id = $1 AND m.conv_id >= $2 AND EXISTS (
-  SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.sender = $1 AND e.kind = 1 AND (e.content_hash <> '' OR e.withdrawn_kind IS NULL) AND (m.conv_id > $2 OR e.seq > $3))
+  SELECT FROM events e WHERE e.conv_id = m.conv_id AND e.sender = $1 AND e.kind = 1 AND (e.content_hash <> '' OR e.withdrawn_kind IS NULL) AND e.seq > CASE WHEN m.conv_id = $2 THEN $3 ELSE 0 END)
 ORDER BY m.conv_id LIMIT 1`
 
 // forgetAtOnce is how many messages one transaction empties: others who send
@@ -174,8 +175,8 @@ RETURNING l.seq`
 
 // ForgetMessages withdraws some thousand messages of an erased user in one
 // conversation and forgets what they held. It begins behind after, which is empty
-// at first, and answers up to where it came; nil once there is nothing left. Of a
-// user who is not erased nothing is forgotten. Locks the conversation. Safe to repeat.
+// at first, and answers up to where it came, or with an error may have come; nil
+// once there is nothing left. Of a user who is not erased nothing is forgotten. Locks the conversation. Safe to repeat.
 func (s *Store) ForgetMessages(ctx context.Context, user chat.UserID, after chat.MessageKey) (through *chat.MessageKey, err error) {
 	_, err = s.repeat(ctx, "forget messages", func() error {
 		return s.write(ctx, func(tx pgx.Tx) error {
@@ -185,24 +186,24 @@ func (s *Store) ForgetMessages(ctx context.Context, user chat.UserID, after chat
 			} else if err != nil {
 				return err
 			}
+			if through != nil && through.Conversation != at.Conversation {
+				return nil // such an attempt did all of that conversation: it is told of first
+			}
 			if _, err := lockConversation(ctx, tx, at.Conversation); err != nil {
 				return err
 			}
 			if at.Conversation == after.Conversation {
 				at.Seq = after.Seq
 			}
-			err := tx.QueryRow(ctx, sqlForgetMessages, user, at.Conversation, at.Seq, forgetAtOnce).Scan(&at.Seq)
+			through = &chat.MessageKey{Conversation: at.Conversation, Seq: at.Seq}
+			err := tx.QueryRow(ctx, sqlForgetMessages, user, at.Conversation, at.Seq, forgetAtOnce).Scan(&through.Seq)
 			if err == pgx.ErrNoRows { // another call of the same kind was faster
-				at.Seq, err = chat.EndOfLog, nil
+				through.Seq, err = chat.EndOfLog, nil
 			}
-			through = &at
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return through, nil
+	return through, err
 }
 
 // What a user leaves beside messages. The devices go last: their cursors are found by them.

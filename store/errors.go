@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -114,7 +115,12 @@ func (s *Store) repeat(ctx context.Context, what string, do func() error) (repea
 		err = do()
 		lost := connectionLost(err)
 		if !lost && !deadlocked(err) || n == attempts {
-			return repeated, domainError(err)
+			err = domainError(err)
+			if repeated && errors.Is(err, &chat.Error{Code: chat.RateLimited}) {
+				// Not a refusal: an attempt before this one may have been committed.
+				err = fmt.Errorf("the outcome of a call is not known: %v", err)
+			}
+			return repeated, err
 		}
 		s.log.Warn("a call to the database failed, trying again", "call", what, "attempt", n, "error", err.Error())
 		repeated = repeated || lost // after a deadlock nothing was written

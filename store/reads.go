@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -99,9 +100,12 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 		}
 	}
 	if len(again) > 0 {
-		second, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, results, ends) })
-		if err != nil {
-			return nil, err
+		// If that fails, what the first pass moved must be told all the same: the
+		// others are answered with the truth that they lost to.
+		better := slices.Clone(results)
+		second, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, better, ends) })
+		if err == nil {
+			results = better
 		}
 		repeated = repeated || second
 	}

@@ -46,7 +46,7 @@ func (c *receiptCache) counts(ctx context.Context, p position, keys []chat.Messa
 	}
 	all := map[chat.MessageKey]*receiptCount{}
 	for conv, keys := range byConversation {
-		missing, done, err := c.lookUp(ctx, p, conv, keys, all)
+		missing, done, err := c.lookUp(ctx, p, conv, keys, seen, all)
 		if err != nil {
 			return nil, err
 		}
@@ -78,14 +78,14 @@ func (c *receiptCache) fill(p position, conv chat.ConversationID, done chan stru
 	return found, err
 }
 
-// lookUp takes what is known into all. If anything is missing, the caller must
+// lookUp takes what is known into all, of at most a second before the caller's snapshot. If anything is missing, the caller must
 // fill it in; whoever else misses something waits for that.
-func (c *receiptCache) lookUp(ctx context.Context, p position, conv chat.ConversationID, keys []chat.MessageKey, all map[chat.MessageKey]*receiptCount) (missing []chat.MessageKey, done chan struct{}, err error) {
+func (c *receiptCache) lookUp(ctx context.Context, p position, conv chat.ConversationID, keys []chat.MessageKey, seen time.Time, all map[chat.MessageKey]*receiptCount) (missing []chat.MessageKey, done chan struct{}, err error) {
 	for {
 		c.mu.Lock()
 		missing = nil
 		for _, key := range keys {
-			if known, ok := c.counted[countKey{p, key}]; ok && time.Since(known.at) < receiptCacheAge {
+			if known, ok := c.counted[countKey{p, key}]; ok && seen.Sub(known.at) < receiptCacheAge {
 				n := known.receiptCount
 				all[key] = &n
 			} else {

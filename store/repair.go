@@ -36,15 +36,18 @@ WHERE m.conv_id = $1 AND p.newest AND m.user_id = p.user_id AND s.user_id = m.us
   AND (m.sent_ord, m.from_ord, m.from_own, m.to_ord, m.to_own, m.past_activity_at, m.former_periods)
     IS DISTINCT FROM (s.true_sent, p.true_from_ord, p.true_from_own, p.true_to_ord, p.true_to_own, a.true_past, f.n)`
 
-// The rows of mentions, made anew where they differ from the log. What an edit
-// added later counts from the message on.
-const sqlRepairMentions = sqlTruth + `,
-gone AS (
-  DELETE FROM mentions n WHERE n.conv_id = $1 AND NOT EXISTS (SELECT FROM mentioned t WHERE t.user_id = n.user_id AND t.seq = n.seq))
-INSERT INTO mentions AS n (conv_id, user_id, seq, sender, since, covered_by)
-SELECT $1, user_id, seq, sender, seq, CASE WHEN covered THEN seq END FROM mentioned
-ON CONFLICT (conv_id, user_id, seq) DO UPDATE SET sender = excluded.sender, covered_by = excluded.covered_by
-WHERE (n.sender, n.covered_by IS NULL) <> (excluded.sender, excluded.covered_by IS NULL)`
+// The rows of mentions of a message of which any row differs from the log go, and
+// are made anew: what an edit added then counts from the message on.
+const (
+	sqlRepairMentions = sqlTruth + `
+DELETE FROM mentions WHERE conv_id = $1 AND seq IN (
+  SELECT coalesce(n.seq, t.seq) FROM (SELECT * FROM mentions WHERE conv_id = $1) n FULL JOIN mentioned t ON t.user_id = n.user_id AND t.seq = n.seq
+  WHERE ` + sqlMentionDiffers + `)`
+	sqlRemakeMentions = sqlTruth + `
+INSERT INTO mentions (conv_id, user_id, seq, sender, since, covered_by)
+SELECT $1, user_id, seq, sender, seq, CASE WHEN covered THEN seq END FROM mentioned t
+WHERE NOT EXISTS (SELECT FROM mentions n WHERE n.conv_id = $1 AND n.user_id = t.user_id AND n.seq = t.seq)`
+)
 
 // Read positions come after the log's ordinals are committed, which is where a
 // report that arrives later looks its own up. One that looked before and writes
@@ -71,7 +74,7 @@ func (d Deviation) Repairable() bool {
 // Repair rewrites the ordinals and mentions of one conversation from its log,
 // where they deviate; see [Deviation.Repairable]. Locks the conversation.
 func (s *Store) Repair(ctx context.Context, conv chat.ConversationID) error {
-	for _, sql := range []string{sqlRepairLog, sqlRepairMentions, sqlRepairPositions, sqlRepaired} {
+	for _, sql := range []string{sqlRepairLog, sqlRepairMentions, sqlRemakeMentions, sqlRepairPositions, sqlRepaired} {
 		err := s.write(ctx, func(tx pgx.Tx) error {
 			if _, err := lockConversation(ctx, tx, conv); err != nil {
 				return err

@@ -44,8 +44,8 @@ past AS MATERIALIZED (
   FROM members m WHERE m.conv_id = $1),
 mentioned AS MATERIALIZED (
   SELECT u.user_id, l.seq, l.sender, l.mentions_all AS covered, l.since FROM (
-    SELECT l.*, greatest(l.seq, (SELECT max(x.seq) FROM log x WHERE x.kind = 5 AND x.target_seq = l.seq)) AS since FROM log l) l CROSS JOIN LATERAL unnest(l.mention_ids) AS u(user_id)
+    SELECT l.*, greatest(l.seq, (SELECT max(x.seq) FROM events x WHERE x.conv_id = $1 AND x.kind = 5 AND x.target_seq = l.seq)) AS since FROM log l) l CROSS JOIN LATERAL unnest(l.mention_ids) AS u(user_id)
   WHERE l.kind = 1 AND l.withdrawn_kind IS NULL
   UNION ALL
-  SELECT '', seq, sender, false, greatest(seq, (SELECT max(x.seq) FROM log x WHERE x.kind = 5 AND x.target_seq = log.seq))
+  SELECT '', seq, sender, false, greatest(seq, (SELECT max(x.seq) FROM events x WHERE x.conv_id = $1 AND x.kind = 5 AND x.target_seq = log.seq))
   FROM log WHERE kind = 1 AND withdrawn_kind IS NULL AND mentions_all)`

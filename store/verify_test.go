@@ -64,6 +64,8 @@ func TestVerifyFindsWhatDeviates(t *testing.T) {
 			w.must(err)
 			_, err = w.Append(w.ctx, conv, []store.Draft{{Sender: "a", ClientMessageID: "mention", Body: "x", Mentions: []chat.UserID{"b"}, MentionsAll: true}})
 			w.must(err)
+			_, err = w.Edit(w.ctx, "a", conv, 3, store.Edit{Body: "edited", Mentions: &[]chat.UserID{"b"}, MentionsAll: &yes})
+			w.must(err)
 			_, err = w.Recall(w.ctx, "a", conv, 4)
 			w.must(err)
 			w.must(w.read("b", conv, 6).Err)
