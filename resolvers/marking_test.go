@@ -322,3 +322,31 @@ func TestR137OneMessageAllRead(t *testing.T) {
 	equal(t, "badge", g.b1.readAll(false).MarkAllRead.Badge.counts(), badge{})
 	equal(t, "u", g.b1.see(g.conv).Unread, 0)
 }
+
+func TestR33ReadUpToWhileSending(t *testing.T) {
+	g := newTrio(t)
+	m := g.a.send(g.conv, 2)
+	equal(t, "an answer reads nothing", g.b1.say(g.conv, nil).Conversation.Unread, 2)
+	phone := g.b2.socket().subscribe(`subscription { readChanged { reason conversationId read } }`)
+	phone.resync()
+	got := g.b1.say(g.conv, vars{"i": "once", "up": m[1]})
+	equal(t, "with readUpTo", got.Conversation.Unread, 0)
+	equal(t, "read", got.Conversation.Read, m[1])
+	equal(t, "the other session is told", phone.next().Read, m[1])
+	m = g.a.send(g.conv, 1)
+	g.b1.unreadFrom(g.conv, 4, g.b1.see(g.conv).Read)
+	again := g.b1.say(g.conv, vars{"i": "once", "up": m[0]})
+	equal(t, "a repeated send does not read again", again.Conversation.Read, int64(3))
+	equal(t, "it is a duplicate", again.Duplicate, true)
+	head := g.b1.see(g.conv).Head
+	for what, seq := range map[string]int64{"beyond head": head + 1, "negative": -1} {
+		a := g.b1.do(saying, vars{"c": g.conv, "i": "x" + what, "b": "x", "up": seq})
+		refused(t, what, a, "CURSOR_AHEAD", "")
+		equal(t, what+": nothing was sent", g.b1.see(g.conv).Head, head)
+	}
+	stale := g.b1.say(g.conv, vars{"up": head, "rev": 0})
+	equal(t, "a stale revision: sent", stale.Message.Seq, head+1)
+	equal(t, "but not read", stale.Conversation.Read, int64(3))
+	equal(t, "the present one", g.b1.say(g.conv, vars{"up": head, "rev": 1}).Conversation.Read, head)
+	refused(t, "a stranger", g.device("E", "e1").do(saying, vars{"c": g.conv, "i": "x", "b": "x", "up": 1}), "NOT_MEMBER", "")
+}
