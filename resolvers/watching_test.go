@@ -221,9 +221,14 @@ func TestWatchALargeConversation(t *testing.T) {
 	equal(t, "the query is right", a.readOf("big", m[4]), "119/298")
 	reader.ack(0, cursorOf("big", m[4]))
 	watch.expect("deliveries too", "COUNTS")
-	// Nothing of A's lies between: then the next thing told is another one.
-	theirs := reader.send("big", 2)
-	reader.read("big", theirs[1])
+	// Nothing of A's lies between: those whom it concerns are told, twice, so that
+	// A would have been told by then as well.
+	theirs := reader.send("big", 1)[0]
+	concerned := reader.at(merging).watch("big")
+	for n, id := range []string{"r3", "r4"} {
+		w.device(string(others[2+n]), id).read("big", theirs)
+		concerned.expect("whoever sent it is told", "COUNTS")
+	}
 	w.update("big", "receiptPolicy: MEMBERS")
 	watch.expect("a read that does not concern A is not told", "SHARING")
 }
