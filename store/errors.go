@@ -106,6 +106,20 @@ func deadlocked(err error) bool {
 	return errors.As(err, &pg) && pg.Code == deadlockDetected
 }
 
+// Divisible reports whether an error of a batch may be one call's fault (a lock
+// that it waited for, an argument that the database refuses) and the batch has
+// changed nothing, so that each half of it may do better.
+func Divisible(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && len(pg.Code) == 5 {
+		switch pg.Code[:2] {
+		case "22", "23", "40", "54": // data, constraints, conflicts, limits
+			return true
+		}
+	}
+	return errors.Is(err, &chat.Error{Code: chat.RateLimited})
+}
+
 // repeat runs do again while the connection is lost or it ended in a deadlock, a few
 // times within about a second and within ctx. do must be safe to repeat after a
 // commit whose answer was lost. repeated tells that an attempt may have been committed.

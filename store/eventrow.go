@@ -118,10 +118,15 @@ type eventRow struct {
 	}
 }
 
-func scanEvent(row pgx.CollectableRow) (chat.Event, error) {
+// scanEvent reads the columns of sqlEventColumns, and into first what stands
+// before them; plainEvent reads nothing but them.
+func plainEvent(row pgx.CollectableRow) (chat.Event, error) { return scanEvent(row) }
+
+func scanEvent(row pgx.CollectableRow, first ...any) (chat.Event, error) {
 	var r eventRow
 	t := &r.target
-	columns := append([]any{&r.conv, &r.seq, &r.kind, &r.at, &r.sender, &r.senderName, &r.senderErased, &r.subject, &r.subjectName}, r.content.scan()...)
+	columns := append(first, []any{&r.conv, &r.seq, &r.kind, &r.at, &r.sender, &r.senderName, &r.senderErased, &r.subject, &r.subjectName}...)
+	columns = append(columns, r.content.scan()...)
 	columns = append(append(columns, &t.seq, &t.at, &t.sender, &t.senderName, &t.senderErased), t.content.scan()...)
 	if err := row.Scan(columns...); err != nil {
 		return nil, err

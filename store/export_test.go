@@ -2,7 +2,7 @@ package store
 
 // What tests outside the package look at: the statements whose plans are held.
 var (
-	SQLBadge          = sqlBadge
+	SQLBadges         = sqlBadges
 	SQLInbox          = sqlInbox
 	SQLConversations  = sqlConversations
 	SQLChanged        = sqlChanged

@@ -77,7 +77,7 @@ func (vw *View) messages(ctx context.Context, tx pgx.Tx, sql string, args ...any
 	if err != nil {
 		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, scanEvent)
+	list, err := pgx.CollectRows(rows, plainEvent)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +99,9 @@ WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND (` + visible("e.seq") + ` OR e.
 
 // Message reads one message that the viewer sent or may see; nil if there is none.
 func (vw *View) Message(ctx context.Context, conv chat.ConversationID, seq chat.Seq) (m *chat.Message, err error) {
+	if held := vw.held.Message; held != nil && held.Key() == (chat.MessageKey{Conversation: conv, Seq: seq}) {
+		return held, nil
+	}
 	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := vw.messages(ctx, tx, sqlMessage, vw.viewer.User, []chat.ConversationID{conv}, seq)
 		m = found[conv]

@@ -94,9 +94,9 @@ func TestPlanOfUnread(t *testing.T) {
 	const messages = 10_000
 	fillInbox(t, conn, 200, messages)
 	statements := map[string]func() plan{
-		"badge": func() plan { return explain(t, conn, store.SQLBadge, "reader") },
+		"badge": func() plan { return explain(t, conn, store.SQLBadges, []string{"reader"}) },
 		"inbox": func() plan {
-			return explain(t, conn, store.SQLInbox, "reader", "", true, false, nil, nil, nil, nil, nil, 20)
+			return explain(t, conn, store.SQLInbox, "reader", "", true, false, nil, nil, nil, 20)
 		},
 	}
 	buffers := map[string][]int64{}
@@ -139,13 +139,13 @@ func TestPlanOfUnreadIsGenericToo(t *testing.T) {
 	fillInbox(t, conn, 200, 500)
 	for _, sql := range []string{
 		`SET plan_cache_mode = force_generic_plan`,
-		`PREPARE badge AS ` + store.SQLBadge,
+		`PREPARE badge AS ` + store.SQLBadges,
 	} {
 		if _, err := conn.Exec(w.ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := explain(t, conn, `EXECUTE badge('reader')`)
+	p := explain(t, conn, `EXECUTE badge('{reader}')`)
 	p.each(func(n plan) {
 		if n.Loops > 0 && strings.HasPrefix(n.Index, "events") {
 			t.Errorf("the generic plan touches %s", n.Index)
@@ -178,8 +178,8 @@ func TestPlansOfLargeLists(t *testing.T) {
 	}
 	page := "'{" + strings.Join([]string{"c1", "c2", "c3", "c4", "c5"}, ",") + "}'"
 	for name, statement := range map[string][3]string{
-		"badge":         {store.SQLBadge, "text", "'reader'"},
-		"inbox":         {store.SQLInbox, "text, text, boolean, boolean, boolean, boolean, boolean, timestamptz, text, int", "'reader', '', true, false, null, null, null, null, null, 20"},
+		"badge":         {store.SQLBadges, "text[]", "'{reader}'"},
+		"inbox":         {store.SQLInbox, "text, text, boolean, boolean, boolean, timestamptz, text, int", "'reader', '', true, false, null, null, null, 20"},
 		"conversations": {store.SQLConversations, "text, text, text[]", "'reader', '', " + page},
 		"changed":       {store.SQLChanged, "text, text, pg_snapshot, text, int", "'reader', '', '900000000:900000000:', '', 100"},
 		"first mention": {store.SQLFirstMention, "text, text[]", "'reader', " + page},

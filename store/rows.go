@@ -42,3 +42,26 @@ func distinct[T comparable](list []T) []T {
 	}
 	return out
 }
+
+// columnOf takes one value of each element.
+func columnOf[T, V any](list []T, of func(T) V) []V {
+	out := make([]V, len(list))
+	for i, v := range list {
+		out[i] = of(v)
+	}
+	return out
+}
+
+// collectNumbered puts rows into places: scan says which, counted from 1.
+func collectNumbered[T any](rows pgx.Rows, into []T, scan func(row pgx.CollectableRow, place *int64) (T, error)) error {
+	defer rows.Close()
+	for rows.Next() {
+		var place int64
+		v, err := scan(rows, &place)
+		if err != nil {
+			return err
+		}
+		into[place-1] = v
+	}
+	return rows.Err()
+}

@@ -41,6 +41,7 @@ type Snapshot struct {
 type View struct {
 	sn     *Snapshot
 	viewer Viewer
+	held   Found // read before, see [View.Hold]
 
 	// Guarded by the snapshot's mutex.
 	pages         pages[chat.ConversationID]

@@ -20,9 +20,10 @@ import (
 type Store struct {
 	// requests serves queries and mutations, hints the evaluation of
 	// subscription events: a flood of hints must not starve requests.
-	// routes serves what connecting and revoking wait for.
-	requests, hints, routes *pgxpool.Pool
-	log                     *slog.Logger
+	// routes serves what connecting and revoking wait for, lanes what many
+	// callers share.
+	requests, hints, routes, lanes *pgxpool.Pool
+	log                            *slog.Logger
 	// Above pullAbove members a conversation is PULL; below namesBelow its receipts have names.
 	pullAbove, namesBelow int32
 	receipts              *receiptCache
@@ -60,30 +61,53 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Connections == 0 {
 		o.Connections = 16
 	}
-	var err error
-	if s.requests, err = openPool(ctx, url, o.Connections, o.Trace); err != nil {
-		return nil, err
-	}
-	if s.hints, err = openPool(ctx, url, 2, o.Trace); err != nil {
-		s.requests.Close()
-		return nil, err
-	}
-	if s.routes, err = openPool(ctx, url, 2, o.Trace); err != nil {
-		s.requests.Close()
-		s.hints.Close()
-		return nil, err
+	for _, p := range []struct {
+		pool        **pgxpool.Pool
+		connections int
+		lockTimeout string
+	}{
+		{&s.requests, o.Connections, "5s"},
+		{&s.hints, hintConnections, "5s"},
+		{&s.routes, routeConnections, "5s"},
+		{&s.lanes, laneConnections, "100ms"},
+	} {
+		var err error
+		if *p.pool, err = openPool(ctx, url, p.connections, p.lockTimeout, o.Trace); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
-// Close waits for running calls and closes all connections.
-func (s *Store) Close() {
-	s.hints.Close()
-	s.routes.Close()
-	s.requests.Close()
+// Connections beside those for requests.
+const (
+	hintConnections  = 2
+	routeConnections = 2
+	// laneConnections is one for each kind of lane: credentials, reads, acks, and
+	// what their callers are answered.
+	laneConnections = 4
+)
+
+// ForLanes is the same store by connections of their own, on which nobody waits
+// long for a lock: what many callers share must not wait for one of them. Only
+// the store itself is to be closed.
+func (s *Store) ForLanes() *Store {
+	lanes := *s
+	lanes.requests = s.lanes
+	return &lanes
 }
 
-func openPool(ctx context.Context, url string, conns int, trace func(string)) (*pgxpool.Pool, error) {
+// Close waits for running calls and closes all connections.
+func (s *Store) Close() {
+	for _, pool := range []*pgxpool.Pool{s.hints, s.routes, s.lanes, s.requests} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+func openPool(ctx context.Context, url string, conns int, lockTimeout string, trace func(string)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
@@ -100,7 +124,7 @@ func openPool(ctx context.Context, url string, conns int, trace func(string)) (*
 	// Every statement is short and indexed: compiling one costs more than it saves.
 	params["jit"] = "off"
 	// A caller behind a stuck lock gets an error, not silence.
-	params["lock_timeout"] = "5s"
+	params["lock_timeout"] = lockTimeout
 	params["idle_in_transaction_session_timeout"] = "60s"
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sqlIncarnate)

@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"tidemark/chat"
+)
+
+// Lanes carry small calls together. For each key there is one lane: what arrives
+// while its previous batch is under way goes with the next one, in the order of
+// arrival, so that an idle lane answers at once and a busy one grows its batches.
+// There is no timer. A lane is a goroutine only while it has something to do.
+//
+// A caller whose context ends is answered at once; its call, once it is in a
+// batch, stands or falls with that, and is settled like any other.
+type Lanes[K comparable, In, Out any] struct {
+	o LaneOptions[K, In, Out]
+
+	mu      sync.Mutex
+	queues  map[K][]*entry[In, Out] // a key is here while its lane runs
+	waiting int                     // the weight of what is in all queues
+	running sync.WaitGroup
+}
+
+// LaneOptions say what lanes carry. Carry alone is required.
+type LaneOptions[K comparable, In, Out any] struct {
+	// Carry does a batch and answers one result for each call, or the error of
+	// the whole, which must have changed nothing if [Divisible] says so. It is
+	// called with a context of the lanes' own.
+	Carry func(ctx context.Context, key K, batch []In) ([]Out, error)
+	// Alone does one call apart from the lane after it could not be carried in a
+	// batch; nil means Carry. It may take longer, since nobody waits behind it.
+	Alone func(ctx context.Context, key K, call In) (Out, error)
+	// Settled is told once of each call, with its result or the error of the whole,
+	// before the callers are; nil tells nobody. It must not block.
+	Settled func(batch []In, results []Out, err error)
+	// Weight is how much a call counts for against the limits; nil means 1.
+	Weight func(In) int
+}
+
+// Limits of what lanes carry, by weight.
+const (
+	// maxBatch is the largest batch, unless a single call is larger.
+	maxBatch = 256
+	// maxWaiting is how much may wait in all lanes of one kind. More is
+	// RATE_LIMITED: it could not be answered in time anyway.
+	maxWaiting = 20_000
+)
+
+// carryTimeout is how long a batch may take.
+const carryTimeout = 10 * time.Second
+
+// NewLanes makes lanes. [Lanes.Wait] must be called before what they use is closed.
+func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In, Out] {
+	if o.Alone == nil {
+		o.Alone = func(ctx context.Context, key K, call In) (out Out, err error) {
+			outs, err := o.Carry(ctx, key, []In{call})
+			if err == nil {
+				out = outs[0]
+			}
+			return out, err
+		}
+	}
+	if o.Settled == nil {
+		o.Settled = func([]In, []Out, error) {}
+	}
+	if o.Weight == nil {
+		o.Weight = func(In) int { return 1 }
+	}
+	return &Lanes[K, In, Out]{o: o, queues: map[K][]*entry[In, Out]{}}
+}
+
+// entry is one call on its way.
+type entry[In, Out any] struct {
+	ctx    context.Context
+	call   In
+	weight int
+	out    Out
+	err    error
+	done   chan struct{} // closed when out and err are there
+}
+
+// Do puts a call on its key's lane and waits for its result, or for the end of
+// ctx: then what becomes of it is not known. Too many waiting calls are
+// RATE_LIMITED, and then nothing was done.
+func (l *Lanes[K, In, Out]) Do(ctx context.Context, key K, call In) (Out, error) {
+	e := &entry[In, Out]{ctx: ctx, call: call, weight: l.o.Weight(call), done: make(chan struct{})}
+	if err := l.enter(key, e); err != nil {
+		return e.out, err
+	}
+	select {
+	case <-e.done:
+		return e.out, e.err
+	case <-ctx.Done():
+		var none Out
+		return none, ctx.Err()
+	}
+}
+
+// Wait waits until nothing is under way. Calls may still come.
+func (l *Lanes[K, In, Out]) Wait() { l.running.Wait() }
+
+func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting > 0 && l.waiting+e.weight > maxWaiting {
+		return errBusy()
+	}
+	l.waiting += e.weight
+	queue, running := l.queues[key]
+	l.queues[key] = append(queue, e)
+	if !running {
+		l.running.Go(func() { l.run(key) })
+	}
+	return nil
+}
+
+// run carries batches until the queue is empty.
+func (l *Lanes[K, In, Out]) run(key K) {
+	for {
+		// Whoever is about to enter gets in: their calls go along for almost nothing.
+		runtime.Gosched()
+		batch, more := l.take(key)
+		if !more {
+			return
+		}
+		l.carry(key, batch)
+	}
+}
+
+// take removes the next batch from the queue. Callers who have gone are left
+// out; of an empty queue nothing is kept.
+func (l *Lanes[K, In, Out]) take(key K) (batch []*entry[In, Out], more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queue := l.queues[key]
+	if len(queue) == 0 {
+		delete(l.queues, key)
+		return nil, false
+	}
+	weight, n := 0, 0
+	for n < len(queue) && (n == 0 || weight+queue[n].weight <= maxBatch) {
+		weight += queue[n].weight
+		n++
+	}
+	for _, e := range queue[:n] {
+		if e.ctx.Err() == nil {
+			batch = append(batch, e)
+		}
+	}
+	l.waiting -= weight
+	l.queues[key] = append([]*entry[In, Out](nil), queue[n:]...)
+	return batch, true
+}
+
+// carry does a batch. One that fails in a way that a single call may have caused
+// is halved, and what is left alone at the end goes apart, so that nobody waits for it.
+func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
+	if len(batch) == 0 {
+		return
+	}
+	calls := make([]In, len(batch))
+	for i, e := range batch {
+		calls[i] = e.call
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
+	outs, err := l.o.Carry(ctx, key, calls)
+	cancel()
+	switch {
+	case err == nil || !Divisible(err):
+		l.settle(batch, calls, outs, err)
+	case len(batch) > 1:
+		l.carry(key, batch[:len(batch)/2])
+		l.carry(key, batch[len(batch)/2:])
+	default:
+		l.running.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
+			defer cancel()
+			out, err := l.o.Alone(ctx, key, calls[0])
+			l.settle(batch, calls, []Out{out}, err)
+		})
+	}
+}
+
+func (l *Lanes[K, In, Out]) settle(batch []*entry[In, Out], calls []In, outs []Out, err error) {
+	l.o.Settled(calls, outs, err)
+	for i, e := range batch {
+		if e.err = err; err == nil {
+			e.out = outs[i]
+		}
+		close(e.done)
+	}
+}
+
+func errBusy() error {
+	return &chat.Error{Code: chat.RateLimited, RetryAfterMs: 1000, Message: "The server has more to write than it can. Try again in a moment."}
+}

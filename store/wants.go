@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+)
+
+// Want is what a caller wants to see after something has changed.
+type Want struct {
+	Viewer Viewer
+	// Conversation is which row of the list; empty for none.
+	Conversation chat.ConversationID
+	// Message is a message in it; 0 for none.
+	Message chat.Seq
+	// Badge asks for the viewer's badge.
+	Badge bool
+}
+
+// Found is what was there: nil for what was not wanted, and for what the viewer
+// may not see.
+type Found struct {
+	Conversation *chat.Conversation
+	Message      *chat.Message
+	Badge        *chat.Badge
+}
+
+// sqlWantedConversations and sqlWantedMessages: for users $1, each on the device
+// or about the message beside them, the row of the list and the message, and
+// which of the wants it answers. By primary keys only.
+var sqlWantedConversations = `
+SELECT k.i, ` + conversationColumns("k.d") + ` FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(u, d, c, i)
+JOIN (` + sqlViewed + `) ON m.user_id = k.u AND m.conv_id = k.c`
+
+var sqlWantedMessages = `
+SELECT k.i, ` + sqlEventColumns + ` FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k(u, c, s, i)
+JOIN (` + sqlViewed + `) ON m.user_id = k.u AND m.conv_id = k.c
+JOIN events e ON e.conv_id = m.conv_id AND e.seq = k.s AND e.kind = 1 ` + sqlEventJoins + `
+WHERE ` + visible("e.seq") + ` OR e.sender = m.user_id`
+
+// See reads what many callers want from one snapshot and in one round trip. What
+// several want is read once, and handed to each of them: it must not be changed.
+func (s *Store) See(ctx context.Context, wants []Want) (found []Found, err error) {
+	_, err = s.repeat(ctx, "see", func() error {
+		g := gather(wants)
+		if err := s.requests.SendBatch(ctx, g.batch(s)).Close(); err != nil {
+			return err
+		}
+		found = g.found(wants)
+		return nil
+	})
+	return found, err
+}
+
+// gathering is what several wants come to, and what was found of it.
+type gathering struct {
+	rows          numbers[wantedRow]
+	messages      numbers[wantedMessage]
+	badges        numbers[chat.UserID]
+	version       chat.Version
+	conversations []*chat.Conversation
+	contents      []*chat.Message
+	sums          []*chat.Badge
+}
+
+type wantedRow struct {
+	Viewer
+	conversation chat.ConversationID
+}
+
+type wantedMessage struct {
+	user chat.UserID
+	chat.MessageKey
+}
+
+// numbers gives each different thing a number, from 0 on.
+type numbers[T comparable] struct {
+	list []T
+	of   map[T]int
+}
+
+func (n *numbers[T]) add(v T) {
+	if _, known := n.of[v]; known {
+		return
+	}
+	if n.of == nil {
+		n.of = map[T]int{}
+	}
+	n.of[v] = len(n.list)
+	n.list = append(n.list, v)
+}
+
+func (w Want) row() wantedRow { return wantedRow{w.Viewer, w.Conversation} }
+
+func (w Want) message() wantedMessage {
+	return wantedMessage{w.Viewer.User, chat.MessageKey{Conversation: w.Conversation, Seq: w.Message}}
+}
+
+func gather(wants []Want) *gathering {
+	g := &gathering{}
+	for _, w := range wants {
+		if w.Conversation != "" {
+			g.rows.add(w.row())
+		}
+		if w.Message != 0 {
+			g.messages.add(w.message())
+		}
+		if w.Badge {
+			g.badges.add(w.Viewer.User)
+		}
+	}
+	g.conversations = make([]*chat.Conversation, len(g.rows.list))
+	g.contents = make([]*chat.Message, len(g.messages.list))
+	g.sums = make([]*chat.Badge, len(g.badges.list))
+	return g
+}
+
+// batch is one transaction that reads it all.
+func (g *gathering) batch(s *Store) *pgx.Batch {
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+	batch.Queue(sqlVersion).QueryRow(func(row pgx.Row) error { return row.Scan(&g.version) })
+	if len(g.rows.list) > 0 {
+		batch.Queue(sqlWantedConversations, columnOf(g.rows.list, func(r wantedRow) chat.UserID { return r.User }),
+			columnOf(g.rows.list, func(r wantedRow) chat.DeviceID { return r.Device }),
+			columnOf(g.rows.list, func(r wantedRow) chat.ConversationID { return r.conversation })).Query(func(rows pgx.Rows) error {
+			return collectNumbered(rows, g.conversations, func(row pgx.CollectableRow, i *int64) (*chat.Conversation, error) {
+				return scanConversation(row, g.version, s.pullAbove, i)
+			})
+		})
+	}
+	if len(g.messages.list) > 0 {
+		batch.Queue(sqlWantedMessages, columnOf(g.messages.list, func(m wantedMessage) chat.UserID { return m.user }),
+			columnOf(g.messages.list, func(m wantedMessage) chat.ConversationID { return m.Conversation }),
+			columnOf(g.messages.list, func(m wantedMessage) chat.Seq { return m.Seq })).Query(func(rows pgx.Rows) error {
+			return collectNumbered(rows, g.contents, func(row pgx.CollectableRow, i *int64) (*chat.Message, error) {
+				e, err := scanEvent(row, i)
+				if err != nil {
+					return nil, err
+				}
+				return e.(*chat.Message), nil // the statement selects kind 1 only
+			})
+		})
+	}
+	if len(g.badges.list) > 0 {
+		batch.Queue(sqlBadges, g.badges.list).Query(func(rows pgx.Rows) error { return collectBadges(rows, g.version, g.sums) })
+	}
+	batch.Queue(`COMMIT`)
+	return batch
+}
+
+// found answers each want.
+func (g *gathering) found(wants []Want) []Found {
+	found := make([]Found, len(wants))
+	for i, w := range wants {
+		if w.Conversation != "" {
+			found[i].Conversation = g.conversations[g.rows.of[w.row()]]
+		}
+		if w.Message != 0 {
+			found[i].Message = g.contents[g.messages.of[w.message()]]
+		}
+		if w.Badge {
+			found[i].Badge = g.sums[g.badges.of[w.Viewer.User]]
+		}
+	}
+	return found
+}
+
+// Hold gives a view that nothing was read through yet what was found for its
+// viewer: these parts need no transaction then.
+func (vw *View) Hold(f Found) { vw.held = f }
