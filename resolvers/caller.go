@@ -90,7 +90,10 @@ func (s *Server) identify(ctx context.Context, authorization string) *caller {
 	if s.serviceKey != nil && subtle.ConstantTimeCompare(hash[:], s.serviceKey[:]) == 1 {
 		return &caller{service: true}
 	}
-	d, err := s.store.Authenticate(ctx, hash)
+	d, err := s.lanes.credentials.Do(ctx, struct{}{}, hash)
+	if err == nil && d == nil {
+		err = chat.ErrUnauthenticated()
+	}
 	if err != nil {
 		return &caller{err: err}
 	}

@@ -106,10 +106,13 @@ func operationKind(ctx context.Context) ast.Operation {
 // stream paces the events of one subscription. The producer sends an event,
 // waits until it was evaluated, and so never runs ahead.
 type stream struct {
-	// badge says whether the event on its way may evaluate a badge. It is written
-	// before the event is sent and read while it is resolved.
+	// badge says whether the event on its way may evaluate a badge. This and what
+	// follows is written before the event is sent and read while it is resolved.
 	badge bool
-	done  chan time.Duration
+	// held is what was read for the event together with others', err why it could not be.
+	held store.Found
+	err  error
+	done chan time.Duration
 }
 
 type streamKey struct{}

@@ -18,17 +18,25 @@ func (m mutation) MarkRead(ctx context.Context, in graph.MarkReadInput) (*graph.
 	if err := checkRevision("revision", in.Revision); err != nil {
 		return nil, err
 	}
-	results, err := m.store.MarkRead(ctx, []store.ReadReport{{User: d.UserID, Conversation: conv, Seq: in.Seq, Revision: in.Revision}})
-	var r store.ReadResult
-	if err == nil {
-		r, err = results[0], results[0].Err
-	}
-	m.tell(r.Moved, err, readHint(ctx, conv, r))
-	if err != nil {
+	results, err := m.lanes.reads.Do(ctx, struct{}{}, call[[]store.ReadReport, []store.ReadResult]{
+		in: []store.ReadReport{{User: d.UserID, Conversation: conv, Seq: in.Seq, Revision: in.Revision}},
+		hints: func(results []store.ReadResult, err error) []hint.Hint {
+			r, err := onlyRead(results, err)
+			return worthTelling(r.Moved, err, readHint(ctx, conv, r))
+		}})
+	if _, err := onlyRead(results, err); err != nil {
 		return nil, err
 	}
-	c, err := viewOf(ctx).Conversation(ctx, conv)
+	c, _, err := m.look(ctx, conv, 0)
 	return &graph.ReadPayload{Conversation: c}, err
+}
+
+// onlyRead is the result of a call with a single report.
+func onlyRead(results []store.ReadResult, err error) (store.ReadResult, error) {
+	if err != nil {
+		return store.ReadResult{}, err
+	}
+	return results[0], results[0].Err
 }
 
 // readHint tells of a move of the caller's position. A result that is not known
@@ -73,7 +81,7 @@ func (m mutation) MarkUnread(ctx context.Context, in graph.MarkUnreadInput) (*gr
 	if err != nil {
 		return nil, err
 	}
-	c, err := viewOf(ctx).Conversation(ctx, conv)
+	c, _, err := m.look(ctx, conv, 0)
 	return &graph.ReadPayload{Conversation: c}, err
 }
 
@@ -83,62 +91,76 @@ func (m mutation) MarkAllRead(ctx context.Context, in graph.MarkAllReadInput) (*
 		return nil, err
 	}
 	mentions := in.IncludeMentions != nil && *in.IncludeMentions
-	var changed []store.ConversationRead
-	rejected := []*graph.CursorRejection{}
-	if in.UpTo == nil {
-		changed, err = m.store.ReadEverything(ctx, d.UserID, mentions)
-	} else {
-		changed, rejected, err = m.readUpTo(ctx, d.UserID, in.UpTo, mentions)
+	if in.UpTo != nil {
+		return m.readUpTo(ctx, d.UserID, in.UpTo, mentions)
 	}
-	m.tell(len(changed) > 0, nil, allReadHints(ctx, changed)...)
+	changed, err := m.store.ReadEverything(ctx, d.UserID, mentions)
 	if err != nil {
-		// Any of them may have been read.
-		hints := []hint.Hint{{Reason: hint.Resync, User: d.UserID}}
-		for _, c := range in.UpTo {
-			hints = append(hints, hint.Hint{Reason: hint.AllRead, Conversation: chat.ConversationID(c.ConversationID), User: d.UserID, Shown: true})
-		}
-		m.tell(false, err, hints...)
+		m.tell(false, err, hint.Hint{Reason: hint.Resync, User: d.UserID}) // any of them may have been read
 		return nil, err
 	}
-	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(changed))), Rejected: rejected}, nil
+	m.tell(len(changed) > 0, nil, allReadHints(ctx, changed)...)
+	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(changed))), Rejected: []*graph.CursorRejection{}}, nil
 }
 
 // readUpTo reports a list of positions, each judged by itself.
-func (m mutation) readUpTo(ctx context.Context, user chat.UserID, upTo []*graph.ReadCursorInput, mentions bool) ([]store.ConversationRead, []*graph.CursorRejection, error) {
+func (m mutation) readUpTo(ctx context.Context, user chat.UserID, upTo []*graph.ReadCursorInput, mentions bool) (*graph.MarkAllReadPayload, error) {
 	if err := chat.CheckCount("upTo", len(upTo), chat.MaxCursors); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	reports := make([]store.ReadReport, len(upTo))
 	for i, c := range upTo {
 		conv, err := conversationID("conversationId", c.ConversationID)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := checkRevision("revision", c.Revision); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		reports[i] = store.ReadReport{User: user, Conversation: conv, Seq: c.Seq, Revision: c.Revision, KeepMentions: !mentions}
 	}
-	results, err := m.store.MarkRead(ctx, reports)
+	results, err := m.lanes.reads.Do(ctx, struct{}{}, call[[]store.ReadReport, []store.ReadResult]{in: reports,
+		hints: func(results []store.ReadResult, err error) []hint.Hint {
+			return readUpToHints(ctx, reports, results, err)
+		}})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var changed []store.ConversationRead
 	rejected := []*graph.CursorRejection{}
-	known := map[chat.ConversationID]bool{}
 	for i, r := range results {
-		conv := reports[i].Conversation
-		switch refusal := cursorRejection(conv, reports[i].Seq, r.Err); {
-		case refusal != nil:
+		if refusal := cursorRejection(reports[i].Conversation, reports[i].Seq, r.Err); refusal != nil {
 			rejected = append(rejected, refusal)
-		case r.Err != nil:
-			return nil, nil, r.Err
-		case r.Moved && !known[conv]:
-			known[conv] = true
-			changed = append(changed, store.ConversationRead{Conversation: conv, Seen: r.Seen})
+		} else if r.Err != nil {
+			return nil, r.Err
 		}
 	}
-	return changed, rejected, nil
+	return &graph.MarkAllReadPayload{Changed: chat.Count(int64(len(movedBy(reports, results)))), Rejected: rejected}, nil
+}
+
+// movedBy names each conversation once in which a report moved anything.
+func movedBy(reports []store.ReadReport, results []store.ReadResult) (moved []store.ConversationRead) {
+	known := map[chat.ConversationID]bool{}
+	for i, r := range results {
+		if conv := reports[i].Conversation; r.Err == nil && r.Moved && !known[conv] {
+			known[conv] = true
+			moved = append(moved, store.ConversationRead{Conversation: conv, Seen: r.Seen})
+		}
+	}
+	return moved
+}
+
+// readUpToHints tells of what moved; of everything if that is not known.
+func readUpToHints(ctx context.Context, reports []store.ReadReport, results []store.ReadResult, err error) []hint.Hint {
+	if err == nil {
+		moved := movedBy(reports, results)
+		return worthTelling(len(moved) > 0, nil, allReadHints(ctx, moved)...)
+	}
+	user := callerOf(ctx).device.UserID
+	hints := []hint.Hint{{Reason: hint.Resync, User: user}}
+	for _, r := range reports {
+		hints = append(hints, hint.Hint{Reason: hint.AllRead, Conversation: r.Conversation, User: user, Shown: true})
+	}
+	return worthTelling(false, err, hints...)
 }
 
 // cursorRejection is a refusal that belongs to one position of a list; nil for

@@ -28,8 +28,10 @@ func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload
 		}
 		reports[i] = store.AckReport{Device: d.ID, InstallEpoch: in.InstallEpoch, Conversation: conv, Seq: c.Seq}
 	}
-	results, err := m.store.Ack(ctx, reports)
-	m.tellDelivered(ctx, reports, results, err)
+	results, err := m.lanes.acks.Do(ctx, struct{}{}, call[[]store.AckReport, []store.AckResult]{in: reports,
+		hints: func(results []store.AckResult, err error) []hint.Hint {
+			return deliveredHints(ctx, reports, results, err)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +49,8 @@ func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload
 	return out, nil
 }
 
-// tellDelivered hints those who watch receipts.
-func (m mutation) tellDelivered(ctx context.Context, reports []store.AckReport, results []store.AckResult, err error) {
+// deliveredHints are for those who watch receipts.
+func deliveredHints(ctx context.Context, reports []store.AckReport, results []store.AckResult, err error) []hint.Hint {
 	var hints []hint.Hint
 	for i, r := range reports {
 		h := hint.Hint{Reason: hint.Delivered, Conversation: r.Conversation, User: callerOf(ctx).device.UserID, Shown: true, Origin: callerOf(ctx).hintOrigin()}
@@ -61,7 +63,7 @@ func (m mutation) tellDelivered(ctx context.Context, reports []store.AckReport, 
 			hints = append(hints, h)
 		}
 	}
-	m.tell(len(hints) > 0, err, hints...)
+	return worthTelling(true, err, hints...)
 }
 
 // checkEpoch refuses a stale install where there is no cursor to refuse it with.

@@ -2,7 +2,6 @@ package resolvers
 
 import (
 	"context"
-	"errors"
 
 	"tidemark/chat"
 	"tidemark/graph"
@@ -51,11 +50,7 @@ func deviceIn(ctx context.Context, id chat.ID) (*chat.Device, chat.ConversationI
 	return d, conv, err
 }
 
-// tell hints what a write changed. A write that failed for no reason of the
-// domain may have been committed all the same, its answer lost: then it is
-// hinted, too, since a repeated call would find nothing left to change.
+// tell hints what a write changed.
 func (m mutation) tell(changed bool, err error, hints ...hint.Hint) {
-	if err == nil && changed || err != nil && !errors.As(err, new(*chat.Error)) {
-		m.relay.Tell(hints...)
-	}
+	m.relay.Tell(worthTelling(changed, err, hints...)...)
 }

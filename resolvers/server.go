@@ -62,6 +62,7 @@ type Server struct {
 
 	receiptMerge time.Duration
 
+	lanes   lanes
 	sockets sockets
 	// running counts what outlives its HTTP handler: operations on sockets and
 	// the goroutines that feed subscriptions.
@@ -77,6 +78,7 @@ func New(c Config) *Server {
 	if s.receiptMerge == 0 {
 		s.receiptMerge = time.Second
 	}
+	s.lanes = newLanes(s.store, s.relay)
 	s.graphql = s.newGraphQL(c)
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("/graphql", s.serveGraphQL)
@@ -279,6 +281,7 @@ func (s *Server) Drain(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	s.running.close(last)
+	s.lanes.wait()
 }
 
 // newRequestID names a request in the log and in answers that withhold a text.

@@ -18,7 +18,7 @@ func (m mutation) UpdateConversationSettings(ctx context.Context, in graph.Conve
 	if err != nil {
 		return nil, err
 	}
-	c, err := viewOf(ctx).Conversation(ctx, conv)
+	c, _, err := m.look(ctx, conv, 0)
 	return &graph.ConversationPayload{Conversation: c}, err
 }
 

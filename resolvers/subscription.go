@@ -10,17 +10,14 @@ import (
 	"tidemark/hint"
 )
 
-// minPace is the least time between two evaluations for one subscription.
-const minPace = 100 * time.Millisecond
-
 type subscription struct{ *Server }
 
 func (s subscription) ReadChanged(ctx context.Context) (<-chan *graph.ReadChanged, error) {
-	return subscribe(ctx, s.Server, hint.Reads, "", feed(readChanged))
+	return subscribe(ctx, s.Server, hint.Reads, "", feed(s.evaluation(ctx), readChanged))
 }
 
 func (s subscription) InboxChanged(ctx context.Context) (<-chan *graph.InboxChanged, error) {
-	return subscribe(ctx, s.Server, hint.Inbox, "", feed(inboxChanged))
+	return subscribe(ctx, s.Server, hint.Inbox, "", feed(s.evaluation(ctx), inboxChanged))
 }
 
 func readChanged(e hint.Event) *graph.ReadChanged {
@@ -115,10 +112,8 @@ func (s *Server) sessionFor(ctx context.Context, end func()) (session *hint.Sess
 	}, nil
 }
 
-// feed converts events one by one. Those that asked the database for something
-// are at least a tenth of a second apart, and ten times what the last evaluation
-// took; hints merge meanwhile. The last of many has the badge.
-func feed[T any](convert func(hint.Event) *T) func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T) {
+// feed converts events one by one; hints merge in the mailbox meanwhile.
+func feed[T any](ev evaluation, convert func(hint.Event) *T) func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T) {
 	return func(ctx context.Context, mailbox *hint.Mailbox, out chan<- *T) {
 		st := streamOf(ctx)
 		for {
@@ -126,9 +121,10 @@ func feed[T any](convert func(hint.Event) *T) func(ctx context.Context, mailbox 
 			if err != nil {
 				return
 			}
-			began, took := time.Now(), time.Duration(0)
-			for _, e := range events {
-				st.badge = e.Last
+			began := time.Now()
+			found, took, err := ev.see(ctx, events)
+			for i, e := range events {
+				st.badge, st.held, st.err = e.Last, found[i], err
 				d, ok := send(ctx, st, out, convert(e))
 				if !ok {
 					return
@@ -139,32 +135,6 @@ func feed[T any](convert func(hint.Event) *T) func(ctx context.Context, mailbox 
 				return
 			}
 		}
-	}
-}
-
-// send hands an event over and waits until it was evaluated, for which the
-// database took that long; false if ctx ended.
-func send[T any](ctx context.Context, st *stream, out chan<- *T, event *T) (took time.Duration, ok bool) {
-	select {
-	case out <- event:
-	case <-ctx.Done():
-		return 0, false
-	}
-	select {
-	case took = <-st.done:
-		return took, true
-	case <-ctx.Done():
-		return 0, false
-	}
-}
-
-// rest waits until pace has passed since began; false if ctx ended.
-func rest(ctx context.Context, began time.Time, pace time.Duration) bool {
-	select {
-	case <-time.After(time.Until(began.Add(pace))):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -188,16 +158,29 @@ func (inboxChangedFields) Badge(ctx context.Context, _ *graph.InboxChanged) (*ch
 	return badgeOfEvent(ctx)
 }
 
+// conversationOfEvent and badgeOfEvent take what was read together with others',
+// if it was, else they read through the event's own snapshot.
 func conversationOfEvent(ctx context.Context, id *chat.ConversationID) (*chat.Conversation, error) {
 	if id == nil {
 		return nil, nil
+	}
+	switch st := streamOf(ctx); {
+	case st.err != nil:
+		return nil, st.err
+	case st.held.Conversation != nil:
+		return st.held.Conversation, nil
 	}
 	return viewOf(ctx).Conversation(ctx, *id)
 }
 
 func badgeOfEvent(ctx context.Context) (*chat.Badge, error) {
-	if !streamOf(ctx).badge {
+	switch st := streamOf(ctx); {
+	case !st.badge:
 		return nil, nil
+	case st.err != nil:
+		return nil, st.err
+	case st.held.Badge != nil:
+		return st.held.Badge, nil
 	}
 	return viewOf(ctx).Badge(ctx)
 }

@@ -27,17 +27,22 @@ func (m mutation) SendMessage(ctx context.Context, in graph.SendMessageInput) (*
 	if err != nil {
 		return nil, err
 	}
-	results, err := m.store.Append(ctx, conv, []store.Draft{{Sender: d.UserID, ClientMessageID: string(in.ClientMessageID), Body: in.Body,
-		Mentions: mentions, MentionsAll: in.MentionsAll != nil && *in.MentionsAll, ReadUpTo: in.ReadUpTo, ReadRevision: in.ReadRevision}})
-	var r store.Appended
+	r, err := m.lanes.sends.Do(ctx, conv, call[store.Draft, store.Appended]{
+		in: store.Draft{Sender: d.UserID, ClientMessageID: string(in.ClientMessageID), Body: in.Body,
+			Mentions: mentions, MentionsAll: in.MentionsAll != nil && *in.MentionsAll, ReadUpTo: in.ReadUpTo, ReadRevision: in.ReadRevision},
+		hints: func(r store.Appended, err error) []hint.Hint {
+			if err == nil {
+				err = r.Err
+			}
+			hints := []hint.Hint{{Reason: hint.Message, Conversation: conv, Merge: r.Mode == chat.Pull, Origin: callerOf(ctx).hintOrigin()}}
+			if r.Read.Moved || err != nil && in.ReadUpTo != nil {
+				hints = append(hints, readHint(ctx, conv, r.Read))
+			}
+			return worthTelling(!r.Duplicate, err, hints...)
+		}})
 	if err == nil {
-		r, err = results[0], results[0].Err
+		err = r.Err
 	}
-	hints := []hint.Hint{{Reason: hint.Message, Conversation: conv, Merge: r.Mode == chat.Pull, Origin: callerOf(ctx).hintOrigin()}}
-	if r.Read.Moved || err != nil && in.ReadUpTo != nil {
-		hints = append(hints, readHint(ctx, conv, r.Read))
-	}
-	m.tell(err == nil && !r.Duplicate, err, hints...)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +86,8 @@ func (m mutation) RecallMessage(ctx context.Context, in graph.RecallMessageInput
 	return m.messagePayload(ctx, conv, in.Seq, false)
 }
 
-func (mutation) messagePayload(ctx context.Context, conv chat.ConversationID, seq chat.Seq, duplicate bool) (*graph.MessagePayload, error) {
-	message, err := viewOf(ctx).Message(ctx, conv, seq)
-	if err != nil {
-		return nil, err
-	}
-	c, err := viewOf(ctx).Conversation(ctx, conv)
+func (m mutation) messagePayload(ctx context.Context, conv chat.ConversationID, seq chat.Seq, duplicate bool) (*graph.MessagePayload, error) {
+	c, message, err := m.look(ctx, conv, seq)
 	return &graph.MessagePayload{Message: message, Conversation: c, Duplicate: duplicate}, err
 }
 
@@ -100,7 +101,7 @@ func (m mutation) LeaveConversation(ctx context.Context, in graph.LeaveConversat
 	if err != nil {
 		return nil, err
 	}
-	c, err := viewOf(ctx).Conversation(ctx, conv)
+	c, _, err := m.look(ctx, conv, 0)
 	return &graph.ConversationPayload{Conversation: c}, err
 }
 

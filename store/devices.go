@@ -27,28 +27,36 @@ func newToken() (string, TokenHash) {
 
 const deviceColumns = `d.device_id, d.user_id, d.name, d.install_epoch, d.install_id, d.created_at`
 
-func scanDevice(row pgx.CollectableRow) (*chat.Device, error) {
+// scanDevice reads deviceColumns, and into first what stands before them;
+// plainDevice reads nothing but them.
+func scanDevice(row pgx.CollectableRow, first ...any) (*chat.Device, error) {
 	var d chat.Device
-	err := row.Scan(&d.ID, &d.UserID, &d.Name, &d.InstallEpoch, &d.InstallID, &d.CreatedAt.Time)
+	err := row.Scan(append(first, &d.ID, &d.UserID, &d.Name, &d.InstallEpoch, &d.InstallID, &d.CreatedAt.Time)...)
 	return &d, err
 }
 
-// One probe of the unique index on token_sha256.
-const sqlDeviceByToken = `
-SELECT ` + deviceColumns + ` FROM devices d JOIN users u USING (user_id)
-WHERE d.token_sha256 = $1 AND d.revoked_at IS NULL AND u.erased_at IS NULL`
+func plainDevice(row pgx.CollectableRow) (*chat.Device, error) { return scanDevice(row) }
 
-// Authenticate finds the device whose token has this hash. An unknown or
-// revoked one is UNAUTHENTICATED.
-func (s *Store) Authenticate(ctx context.Context, hash TokenHash) (d *chat.Device, err error) {
+// One probe of the unique index on token_sha256 for each.
+const sqlDevicesByToken = `
+SELECT k.i, ` + deviceColumns + ` FROM unnest($1::bytea[]) WITH ORDINALITY AS k(hash, i)
+JOIN devices d ON d.token_sha256 = k.hash JOIN users u USING (user_id)
+WHERE d.revoked_at IS NULL AND u.erased_at IS NULL`
+
+// Authenticate finds the device whose token has each hash; nil for an unknown or
+// a revoked one.
+func (s *Store) Authenticate(ctx context.Context, hashes []TokenHash) (devices []*chat.Device, err error) {
 	_, err = s.repeat(ctx, "authenticate", func() error {
-		d, err = one(ctx, s.requests, scanDevice, sqlDeviceByToken, hash[:])
-		return err
+		rows, err := s.requests.Query(ctx, sqlDevicesByToken, columnOf(hashes, func(h TokenHash) []byte { return h[:] }))
+		if err != nil {
+			return err
+		}
+		devices = make([]*chat.Device, len(hashes))
+		return collectNumbered(rows, devices, func(row pgx.CollectableRow, place *int64) (*chat.Device, error) {
+			return scanDevice(row, place)
+		})
 	})
-	if err == pgx.ErrNoRows {
-		return nil, chat.ErrUnauthenticated()
-	}
-	return d, err
+	return devices, err
 }
 
 const sqlCreateDevice = `
@@ -60,7 +68,7 @@ SELECT $1, user_id, $3, $4 FROM owner RETURNING ` + deviceColumns
 // nowhere. An unknown user is NOT_FOUND, an id that exists BAD_USER_INPUT.
 func (s *Store) CreateDevice(ctx context.Context, user chat.UserID, id chat.DeviceID, name *string) (*chat.Device, string, error) {
 	token, hash := newToken()
-	d, err := one(ctx, s.requests, scanDevice, sqlCreateDevice, id, user, name, hash[:])
+	d, err := one(ctx, s.requests, plainDevice, sqlCreateDevice, id, user, name, hash[:])
 	if err == pgx.ErrNoRows {
 		return nil, "", errNoUser()
 	}
@@ -77,7 +85,7 @@ UPDATE devices d SET token_sha256 = $2 WHERE device_id = $1 AND revoked_at IS NU
 // revoked device is NOT_FOUND.
 func (s *Store) RotateToken(ctx context.Context, id chat.DeviceID) (*chat.Device, string, error) {
 	token, hash := newToken()
-	d, err := one(ctx, s.requests, scanDevice, sqlRotateToken, id, hash[:])
+	d, err := one(ctx, s.requests, plainDevice, sqlRotateToken, id, hash[:])
 	if err == pgx.ErrNoRows {
 		return nil, "", errNoDevice()
 	}
@@ -132,7 +140,7 @@ func (s *Store) RegisterInstall(ctx context.Context, id chat.DeviceID, install s
 			return err
 		}
 		reinstalled = false
-		d, err = one(ctx, s.requests, scanDevice, sqlDevice, id)
+		d, err = one(ctx, s.requests, plainDevice, sqlDevice, id)
 		return err
 	})
 	if err == pgx.ErrNoRows {

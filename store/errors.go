@@ -106,18 +106,24 @@ func deadlocked(err error) bool {
 	return errors.As(err, &pg) && pg.Code == deadlockDetected
 }
 
-// Divisible reports whether an error of a batch may be one call's fault (a lock
-// that it waited for, an argument that the database refuses) and the batch has
-// changed nothing, so that each half of it may do better.
-func Divisible(err error) bool {
+// Refused reports whether the database refused an argument of a batch, which has
+// then changed nothing: each half of it may do better.
+func Refused(err error) bool {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && len(pg.Code) == 5 {
-		switch pg.Code[:2] {
-		case "22", "23", "40", "54": // data, constraints, conflicts, limits
-			return true
-		}
+	if !errors.As(err, &pg) || len(pg.Code) != 5 {
+		return false
 	}
-	return errors.Is(err, &chat.Error{Code: chat.RateLimited})
+	switch pg.Code[:2] {
+	case "22", "23", "40", "54": // data, constraints, conflicts, limits
+		return true
+	}
+	return false
+}
+
+// RefusedOrLocked is [Refused], and true of a batch that waited too long for a
+// lock, if each of its calls needs a lock of its own.
+func RefusedOrLocked(err error) bool {
+	return Refused(err) || errors.Is(err, &chat.Error{Code: chat.RateLimited})
 }
 
 // repeat runs do again while the connection is lost or it ended in a deadlock, a few

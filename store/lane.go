@@ -12,7 +12,7 @@ import (
 // Lanes carry small calls together. For each key there is one lane: what arrives
 // while its previous batch is under way goes with the next one, in the order of
 // arrival, so that an idle lane answers at once and a busy one grows its batches.
-// There is no timer. A lane is a goroutine only while it has something to do.
+// Nothing waits for company. A lane is a goroutine only while it has something to do.
 //
 // A caller whose context ends is answered at once; its call, once it is in a
 // batch, stands or falls with that, and is settled like any other.
@@ -28,15 +28,21 @@ type Lanes[K comparable, In, Out any] struct {
 // LaneOptions say what lanes carry. Carry alone is required.
 type LaneOptions[K comparable, In, Out any] struct {
 	// Carry does a batch and answers one result for each call, or the error of
-	// the whole, which must have changed nothing if [Divisible] says so. It is
-	// called with a context of the lanes' own.
+	// the whole. It is called with a context of the lanes' own.
 	Carry func(ctx context.Context, key K, batch []In) ([]Out, error)
-	// Alone does one call apart from the lane after it could not be carried in a
-	// batch; nil means Carry. It may take longer, since nobody waits behind it.
-	Alone func(ctx context.Context, key K, call In) (Out, error)
+	// Alone does a batch of one apart from the lane, after it failed in any other
+	// company and on its own; nil means Carry. It may take longer, since nobody
+	// waits behind it.
+	Alone func(ctx context.Context, key K, batch []In) ([]Out, error)
+	// Divide reports whether an error may be one call's fault, and changed
+	// nothing; nil means [Refused].
+	Divide func(error) bool
 	// Settled is told once of each call, with its result or the error of the whole,
 	// before the callers are; nil tells nobody. It must not block.
 	Settled func(batch []In, results []Out, err error)
+	// Rest is for how long a lane rests after a batch that took that long: what
+	// arrives meanwhile goes with the next. nil means not at all.
+	Rest func(took time.Duration) time.Duration
 	// Weight is how much a call counts for against the limits; nil means 1.
 	Weight func(In) int
 }
@@ -56,16 +62,16 @@ const carryTimeout = 10 * time.Second
 // NewLanes makes lanes. [Lanes.Wait] must be called before what they use is closed.
 func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In, Out] {
 	if o.Alone == nil {
-		o.Alone = func(ctx context.Context, key K, call In) (out Out, err error) {
-			outs, err := o.Carry(ctx, key, []In{call})
-			if err == nil {
-				out = outs[0]
-			}
-			return out, err
-		}
+		o.Alone = o.Carry
+	}
+	if o.Divide == nil {
+		o.Divide = Refused
 	}
 	if o.Settled == nil {
 		o.Settled = func([]In, []Out, error) {}
+	}
+	if o.Rest == nil {
+		o.Rest = func(time.Duration) time.Duration { return 0 }
 	}
 	if o.Weight == nil {
 		o.Weight = func(In) int { return 1 }
@@ -127,7 +133,11 @@ func (l *Lanes[K, In, Out]) run(key K) {
 		if !more {
 			return
 		}
+		began := time.Now()
 		l.carry(key, batch)
+		if rest := l.o.Rest(time.Since(began)); rest > 0 {
+			time.Sleep(rest)
+		}
 	}
 }
 
@@ -170,7 +180,7 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 	outs, err := l.o.Carry(ctx, key, calls)
 	cancel()
 	switch {
-	case err == nil || !Divisible(err):
+	case err == nil || !l.o.Divide(err):
 		l.settle(batch, calls, outs, err)
 	case len(batch) > 1:
 		l.carry(key, batch[:len(batch)/2])
@@ -179,8 +189,8 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 		l.running.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
 			defer cancel()
-			out, err := l.o.Alone(ctx, key, calls[0])
-			l.settle(batch, calls, []Out{out}, err)
+			outs, err := l.o.Alone(ctx, key, calls)
+			l.settle(batch, calls, outs, err)
 		})
 	}
 }

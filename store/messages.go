@@ -136,8 +136,8 @@ LEFT JOIN moved n ON n.user_id = j.sender AND j.up_to IS NOT NULL ORDER BY j.i`
 
 // Append appends the drafts to a conversation in their order, in one
 // transaction and one round trip, and answers one result for each. A draft that is
-// refused (NOT_MEMBER, IDEMPOTENCY_CONFLICT, CURSOR_AHEAD of its ReadUpTo) does not spoil the others; the
-// error of the call itself is the database's. ClientMessageID makes it safe to
+// refused (NOT_MEMBER, IDEMPOTENCY_CONFLICT, CURSOR_AHEAD of its ReadUpTo) does not spoil the others, not even
+// one with the same ClientMessageID; the error of the call itself is the database's. ClientMessageID makes it safe to
 // repeat, and a lost connection is retried within ctx.
 func (s *Store) Append(ctx context.Context, conv chat.ConversationID, drafts []Draft) ([]Appended, error) {
 	results := make([]Appended, len(drafts))
@@ -157,9 +157,22 @@ func (s *Store) Append(ctx context.Context, conv chat.ConversationID, drafts []D
 	for _, i := range send {
 		results[i].Duplicate = results[i].Duplicate && !repeated
 	}
+	var again []int // whose first was refused for something that they do not share, such as its ReadUpTo
 	for i, d := range drafts {
-		if of := first[draftKey{d.Sender, d.ClientMessageID}]; of != i {
+		switch of := first[draftKey{d.Sender, d.ClientMessageID}]; {
+		case of == i:
+		case results[of].Err != nil:
+			again = append(again, i)
+		default:
 			results[i] = foldDuplicate(drafts[of], d, results[of])
+		}
+	}
+	if len(again) > 0 {
+		second, err := s.Append(ctx, conv, columnOf(again, func(i int) Draft { return drafts[i] }))
+		for k, i := range again {
+			if results[i] = (Appended{Err: err}); err == nil {
+				results[i] = second[k]
+			}
 		}
 	}
 	return results, nil
@@ -170,12 +183,13 @@ type draftKey struct {
 	clientID string
 }
 
-// foldDuplicate answers a draft that repeats an earlier one of the same call.
+// foldDuplicate answers a draft that repeats an earlier one of the same call,
+// which was appended or is a duplicate itself.
 func foldDuplicate(first, again Draft, result Appended) Appended {
-	if result.Err == nil && string(first.contentHash()) != string(again.contentHash()) {
+	if string(first.contentHash()) != string(again.contentHash()) {
 		return Appended{Err: errIdempotencyConflict()}
 	}
-	result.Duplicate = result.Err == nil
+	result.Duplicate, result.Read = true, ReadResult{}
 	return result
 }
 

@@ -75,7 +75,7 @@ func (vw *View) Devices(ctx context.Context) (devices []*chat.Device, err error)
 		if err != nil {
 			return err
 		}
-		devices, err = pgx.CollectRows(rows, scanDevice)
+		devices, err = pgx.CollectRows(rows, plainDevice)
 		return err
 	})
 	return devices, err
@@ -84,7 +84,7 @@ func (vw *View) Devices(ctx context.Context) (devices []*chat.Device, err error)
 // Device reads the viewer's own device.
 func (vw *View) Device(ctx context.Context) (d *chat.Device, err error) {
 	err = vw.sn.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		d, err = one(ctx, tx, scanDevice, sqlDevice, vw.viewer.Device)
+		d, err = one(ctx, tx, plainDevice, sqlDevice, vw.viewer.Device)
 		if err == pgx.ErrNoRows {
 			return chat.ErrUnauthenticated()
 		}

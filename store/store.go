@@ -92,10 +92,15 @@ const (
 // ForLanes is the same store by connections of their own, on which nobody waits
 // long for a lock: what many callers share must not wait for one of them. Only
 // the store itself is to be closed.
-func (s *Store) ForLanes() *Store {
-	lanes := *s
-	lanes.requests = s.lanes
-	return &lanes
+func (s *Store) ForLanes() *Store { return s.by(s.lanes) }
+
+// ForHints is the same store by the connections for subscription events.
+func (s *Store) ForHints() *Store { return s.by(s.hints) }
+
+func (s *Store) by(pool *pgxpool.Pool) *Store {
+	other := *s
+	other.requests = pool
+	return &other
 }
 
 // Close waits for running calls and closes all connections.

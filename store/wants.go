@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,8 +14,8 @@ type Want struct {
 	Viewer Viewer
 	// Conversation is which row of the list; empty for none.
 	Conversation chat.ConversationID
-	// Message is a message in it; 0 for none.
-	Message chat.Seq
+	// Message is which message; its zero value for none.
+	Message chat.MessageKey
 	// Badge asks for the viewer's badge.
 	Badge bool
 }
@@ -25,6 +26,8 @@ type Found struct {
 	Conversation *chat.Conversation
 	Message      *chat.Message
 	Badge        *chat.Badge
+	// Took is this want's share of the time that reading all of them took.
+	Took time.Duration
 }
 
 // sqlWantedConversations and sqlWantedMessages: for users $1, each on the device
@@ -44,11 +47,11 @@ WHERE ` + visible("e.seq") + ` OR e.sender = m.user_id`
 // several want is read once, and handed to each of them: it must not be changed.
 func (s *Store) See(ctx context.Context, wants []Want) (found []Found, err error) {
 	_, err = s.repeat(ctx, "see", func() error {
-		g := gather(wants)
+		g, began := gather(wants), time.Now()
 		if err := s.requests.SendBatch(ctx, g.batch(s)).Close(); err != nil {
 			return err
 		}
-		found = g.found(wants)
+		found = g.found(wants, time.Since(began))
 		return nil
 	})
 	return found, err
@@ -94,9 +97,7 @@ func (n *numbers[T]) add(v T) {
 
 func (w Want) row() wantedRow { return wantedRow{w.Viewer, w.Conversation} }
 
-func (w Want) message() wantedMessage {
-	return wantedMessage{w.Viewer.User, chat.MessageKey{Conversation: w.Conversation, Seq: w.Message}}
-}
+func (w Want) message() wantedMessage { return wantedMessage{w.Viewer.User, w.Message} }
 
 func gather(wants []Want) *gathering {
 	g := &gathering{}
@@ -104,7 +105,7 @@ func gather(wants []Want) *gathering {
 		if w.Conversation != "" {
 			g.rows.add(w.row())
 		}
-		if w.Message != 0 {
+		if w.Message != (chat.MessageKey{}) {
 			g.messages.add(w.message())
 		}
 		if w.Badge {
@@ -152,13 +153,14 @@ func (g *gathering) batch(s *Store) *pgx.Batch {
 }
 
 // found answers each want.
-func (g *gathering) found(wants []Want) []Found {
+func (g *gathering) found(wants []Want, took time.Duration) []Found {
 	found := make([]Found, len(wants))
 	for i, w := range wants {
+		found[i].Took = took / time.Duration(len(wants))
 		if w.Conversation != "" {
 			found[i].Conversation = g.conversations[g.rows.of[w.row()]]
 		}
-		if w.Message != 0 {
+		if w.Message != (chat.MessageKey{}) {
 			found[i].Message = g.contents[g.messages.of[w.message()]]
 		}
 		if w.Badge {
