@@ -25,6 +25,7 @@ type commands struct {
 	Device   deviceCommand   `cmd:"" help:"Create a user's device and print its token."`
 	Export   exportCommand   `cmd:"" help:"Print all that is stored about one user, as JSON."`
 	Verify   verifyCommand   `cmd:"" help:"Recompute what is stored from the logs and list what deviates; exits with 1 if anything does."`
+	Bench    benchCommand    `cmd:"" help:"Measure this binary against what everyone else pays, on a database of its own."`
 	Restored restoredCommand `cmd:"" help:"Tell a database that it was restored from a backup, before it is served again."`
 
 	LogLevel string `default:"info" enum:"debug,info,warn,error" env:"TIDEMARK_LOG_LEVEL" help:"What to log: ${enum}."`

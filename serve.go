@@ -58,20 +58,15 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer db.stop()
-	s, err := store.Open(ctx, db.url, store.Options{Connections: c.Connections, PullMembers: c.PullMembers, ReceiptNames: c.ReceiptNames, Log: log})
+	n, err := openNode(ctx, db.url, store.Options{Connections: c.Connections, PullMembers: c.PullMembers, ReceiptNames: c.ReceiptNames, Log: log})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	bus, err := pgbus.New(db.url, log)
-	if err != nil {
-		return err
-	}
-	defer bus.Close()
+	defer n.close()
 
 	tabs := emptyTabs()
 	if c.Demo {
-		demo, err := fillDemo(ctx, s)
+		demo, err := fillDemo(ctx, n.store)
 		if err != nil {
 			return fmt.Errorf("filling in the demo: %w", err)
 		}
@@ -82,21 +77,53 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 		tabs = nil
 	}
 
-	hub := hint.NewHub(routesFrom(s), log)
-	relay := hint.NewRelay(hub, bus, log)
-	server := resolvers.New(resolvers.Config{Store: s, Hub: hub, Relay: relay, Log: log,
-		ServiceKey: c.ServiceKey, Introspection: c.Introspection, Playground: tabs, Origins: c.Origins, ReceiptMerge: c.ReceiptMerge})
-
-	// Hints travel until the last request is answered.
-	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { hub.Run(background) })
-	running.Go(func() { relay.Run(background) })
-	defer running.Wait()
-	defer stopBackground()
-
+	server := n.serve(resolvers.Config{ServiceKey: c.ServiceKey, Introspection: c.Introspection, Playground: tabs, Origins: c.Origins, ReceiptMerge: c.ReceiptMerge})
 	log.Info("serving", "address", "http://"+listener.Addr().String())
 	return c.serve(ctx, log, server, listener, db.exited)
+}
+
+// node is what one process has: the store, and the hub with its way to the others.
+type node struct {
+	store *store.Store
+	bus   *pgbus.Bus
+	hub   *hint.Hub
+	relay *hint.Relay
+	log   *slog.Logger
+
+	running sync.WaitGroup
+	stop    context.CancelFunc
+}
+
+func openNode(ctx context.Context, url string, o store.Options) (*node, error) {
+	s, err := store.Open(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	bus, err := pgbus.New(url, o.Log)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	hub := hint.NewHub(routesFrom(s), o.Log)
+	return &node{store: s, bus: bus, hub: hub, relay: hint.NewRelay(hub, bus, o.Log), log: o.Log, stop: func() {}}, nil
+}
+
+// serve makes the server and lets hints travel until close.
+func (n *node) serve(c resolvers.Config) *resolvers.Server {
+	c.Store, c.Hub, c.Relay, c.Log = n.store, n.hub, n.relay, n.log
+	var background context.Context
+	background, n.stop = context.WithCancel(context.Background())
+	n.running.Go(func() { n.hub.Run(background) })
+	n.running.Go(func() { n.relay.Run(background) })
+	return resolvers.New(c)
+}
+
+// close ends what serve began, after the last request was answered.
+func (n *node) close() {
+	n.stop()
+	n.running.Wait()
+	n.bus.Close()
+	n.store.Close()
 }
 
 // check refuses settings that make no sense.

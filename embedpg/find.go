@@ -101,3 +101,12 @@ func dataMajor(data string) int {
 	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return n
 }
+
+// Program finds another of PostgreSQL's programs: beside the server's binaries,
+// then in PATH.
+func Program(name, binDir string) (string, error) {
+	if dir, err := findBinaries(binDir, ""); err == nil && executable(filepath.Join(dir, name)) {
+		return filepath.Join(dir, name), nil
+	}
+	return exec.LookPath(name)
+}

@@ -29,7 +29,8 @@ type AckResult struct {
 // sqlAck writes a batch of acknowledgements without a lock on devices: a cursor
 // row counts only while its install_epoch is the device's. A higher epoch
 // replaces the row, an equal one merges by maximum, a lower one does nothing, so
-// that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys.
+// that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys,
+// one probe after the other, as in [sqlMarkRead].
 // $1 index, $2 device, $3 conversation, $4 seq, $5 install epoch, one of each per report.
 var sqlAck = `
 WITH input AS (
@@ -41,11 +42,11 @@ judged AS MATERIALIZED (
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
          CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("x", "cv") + ` AS shown
   FROM input t
-  LEFT JOIN devices dv ON dv.device_id = t.d AND dv.revoked_at IS NULL
-  LEFT JOIN users x ON x.user_id = dv.user_id
-  LEFT JOIN members m ON m.user_id = dv.user_id AND m.conv_id = t.c
-  LEFT JOIN conversations cv ON cv.conv_id = m.conv_id
-  LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c),
+  LEFT JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = t.d AND dv.revoked_at IS NULL LIMIT 1) dv ON true
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id LIMIT 1) x ON true
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = dv.user_id AND m.conv_id = t.c LIMIT 1) m ON true
+  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id LIMIT 1) cv ON true
+  LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c LIMIT 1) dc ON true),
 wanted AS MATERIALIZED (
   SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0
   GROUP BY d, c, epoch HAVING max(v) > min(delivered_seq)),
@@ -59,16 +60,19 @@ moved AS (
   WHERE excluded.install_epoch > r.install_epoch
      OR excluded.install_epoch = r.install_epoch AND excluded.delivered_seq > r.delivered_seq
   RETURNING device_id, conv_id, delivered_seq)
-SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false)
-FROM judged j LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c ORDER BY j.i`
+SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false), w.d IS NOT NULL AND n.device_id IS NULL
+FROM judged j LEFT JOIN wanted w ON w.d = j.d AND w.c = j.c AND w.epoch = j.epoch AND j.refused = 0
+LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c ORDER BY j.i`
 
-// sqlAckTruth runs behind sqlAck in the same transaction with a younger
-// snapshot. A device whose epoch went up meanwhile has become a stale one.
+// sqlEpochs runs behind sqlAck in the same transaction with a younger snapshot: a
+// device whose epoch went up meanwhile has become a stale one.
+const sqlEpochs = `SELECT device_id, install_epoch FROM devices WHERE device_id = ANY($1)`
+
+// sqlAckTruth is asked after sqlAck about those that were to move and did not,
+// since a concurrent ack was ahead.
 const sqlAckTruth = `
-SELECT t.i, dv.install_epoch, CASE WHEN dc.install_epoch = dv.install_epoch THEN dc.delivered_seq ELSE 0 END
-FROM unnest($1::int[], $2::text[], $3::text[]) AS t(i, d, c)
-JOIN devices dv ON dv.device_id = t.d
-LEFT JOIN device_cursors dc ON dc.device_id = t.d AND dc.conv_id = t.c ORDER BY t.i`
+SELECT t.i, dc.delivered_seq FROM unnest($1::int[], $2::text[], $3::text[], $4::int[]) AS t(i, d, c, epoch)
+CROSS JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c LIMIT 1) dc WHERE dc.install_epoch = t.epoch`
 
 // Ack merges acknowledgements by maximum into the devices' cursors, in one
 // transaction and one round trip, and answers the merged position for each.
@@ -90,20 +94,20 @@ func (s *Store) Ack(ctx context.Context, reports []AckReport) ([]AckResult, erro
 
 func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckResult) error {
 	index := make([]int, len(reports))
-	devices := make([]chat.DeviceID, len(reports))
-	convs := make([]chat.ConversationID, len(reports))
-	seqs := make([]chat.Seq, len(reports))
-	epochs := make([]int32, len(reports))
-	for i, r := range reports {
-		index[i], devices[i], convs[i], seqs[i], epochs[i] = i, r.Device, r.Conversation, r.Seq, r.InstallEpoch
+	for i := range index {
+		index[i] = i
 	}
-	var i int
+	devices := columnOf(reports, func(r AckReport) chat.DeviceID { return r.Device })
+	convs := columnOf(reports, func(r AckReport) chat.ConversationID { return r.Conversation })
+	epochs := columnOf(reports, func(r AckReport) int32 { return r.InstallEpoch })
+	var lost []int
 	var batch pgx.Batch
-	batch.Queue(sqlAck, index, devices, convs, seqs, epochs).Query(func(rows pgx.Rows) error {
-		var refused int
+	batch.Queue(sqlAck, index, devices, convs, columnOf(reports, func(r AckReport) chat.Seq { return r.Seq }), epochs).Query(func(rows pgx.Rows) error {
+		var i, refused int
 		var head chat.Seq
 		var r AckResult
-		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Previous, &r.Delivered, &r.Moved, &r.Shown}, func() error {
+		var late bool
+		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Previous, &r.Delivered, &r.Moved, &r.Shown, &late}, func() error {
 			results[i] = r
 			switch refused {
 			case 1:
@@ -115,24 +119,40 @@ func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckR
 			case 4:
 				results[i] = AckResult{Err: chat.ErrStaleInstall()}
 			}
-			return nil
-		})
-		return err
-	})
-	batch.Queue(sqlAckTruth, index, devices, convs).Query(func(rows pgx.Rows) error {
-		var epoch int32
-		var delivered chat.Seq
-		_, err := pgx.ForEachRow(rows, []any{&i, &epoch, &delivered}, func() error {
-			switch {
-			case results[i].Err != nil:
-			case epoch != epochs[i]:
-				results[i] = AckResult{Err: chat.ErrStaleInstall()}
-			default:
-				results[i].Delivered = delivered
+			if late && refused == 0 {
+				lost = append(lost, i)
 			}
 			return nil
 		})
 		return err
 	})
-	return s.requests.SendBatch(ctx, &batch).Close()
+	batch.Queue(sqlEpochs, distinct(devices)).Query(func(rows pgx.Rows) error {
+		now := map[chat.DeviceID]int32{}
+		var device chat.DeviceID
+		var epoch int32
+		_, err := pgx.ForEachRow(rows, []any{&device, &epoch}, func() error { now[device] = epoch; return nil })
+		for i := range results {
+			if results[i].Err == nil && now[devices[i]] != epochs[i] {
+				results[i] = AckResult{Err: chat.ErrStaleInstall()}
+			}
+		}
+		return err
+	})
+	if err := s.requests.SendBatch(ctx, &batch).Close(); err != nil || len(lost) == 0 {
+		return err
+	}
+	rows, err := s.requests.Query(ctx, sqlAckTruth, lost, columnOf(lost, func(i int) chat.DeviceID { return devices[i] }),
+		columnOf(lost, func(i int) chat.ConversationID { return convs[i] }), columnOf(lost, func(i int) int32 { return epochs[i] }))
+	if err != nil {
+		return err
+	}
+	var i int
+	var delivered chat.Seq
+	_, err = pgx.ForEachRow(rows, []any{&i, &delivered}, func() error {
+		if results[i].Err == nil {
+			results[i].Delivered = delivered
+		}
+		return nil
+	})
+	return err
 }

@@ -11,7 +11,6 @@ import (
 
 	"tidemark/chat"
 	"tidemark/store"
-	"tidemark/storetest"
 )
 
 // actor is one process with a will of its own: it calls anything about anybody,
@@ -103,74 +102,86 @@ func (a *actor) act() {
 	}
 }
 
-// TestHistoriesOfSeveralProcesses: four processes call everything about the same
-// users and conversations at once. Afterwards, and at every moment for those who
+// TestHistoriesOfSeveralProcesses: sixty-four callers in four processes call
+// everything about the same users and conversations at once, reports, acks and messages in batches. Afterwards, and at every moment for those who
 // look on, badges are the sums of their rows, nothing deviates, and copies that
 // were kept by changes all the while are what a fresh query gives (P1, P9).
 func TestHistoriesOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	total := coverage{}
-	for round := range 5 {
-		w := newWorld(t)
-		users := []chat.UserID{"a", "b", "c", "d"}
-		w.users(users...)
-		w.users("erased")
-		var devices []chat.DeviceID
-		for _, u := range append(users, "erased") {
-			for n := range 2 {
-				devices = append(devices, w.device(u, chat.DeviceID(fmt.Sprint(u, n))).ID)
-			}
-		}
-		convs := []chat.ConversationID{w.group("c0", users...), w.group("c1", append(users[:2:2], "erased")...), w.group("c2", "c", "d", "erased")}
-		ctx, stop := context.WithCancel(w.ctx)
-		var acting, looking sync.WaitGroup
-		counts := make([]coverage, 4)
-		failed := func(what string, err error) { t.Errorf("%s: %v", what, err) }
-		for n := range counts {
-			counts[n] = coverage{}
-			s := storetest.OpenURL(t, w.url)
-			a := &actor{world: &world{s, t, w.url, w.ctx, w.ids}, rng: rand.New(rand.NewPCG(uint64(round), uint64(n))), convs: convs,
-				users: append(users[:4:4], "erased"), devices: devices, counts: counts[n], failed: failed}
-			acting.Go(func() {
-				for step := range 200 {
-					if n == 0 && step == 100 {
-						_, err := a.EraseUser(a.ctx, "erased")
-						a.must(err)
-						a.forget("erased")
-						_, err = a.RevokeDevice(a.ctx, "d1", nil)
-						a.must(err)
-					}
-					a.act()
-				}
-			})
-		}
-		copies := make([]*copyKeeper, len(users))
-		for n, u := range users {
-			copies[n] = &copyKeeper{world: w, user: u, device: chat.DeviceID(fmt.Sprint(u, 0))}
-			looking.Go(func() {
-				for ctx.Err() == nil {
-					copies[n].look(1 + n)
-				}
-			})
-		}
-		acting.Wait()
-		stop()
-		looking.Wait()
-		for _, k := range copies {
-			k.look(1)
-			k.same(t)
-		}
-		w.forget("erased") // what was in flight
-		w.noDeviations(t)
-		for _, c := range counts {
-			for m, n := range c {
-				total[m] += n
-			}
-		}
+	for round := range 4 {
+		actorsAtOnce(t, round, total)
 	}
 	for _, m := range actions {
 		if total[m] == 0 {
 			t.Errorf("nobody called %s", m)
+		}
+	}
+}
+
+// actorsAtOnce is one round of it, and adds to total who called what.
+func actorsAtOnce(t *testing.T, round int, total coverage) {
+	const processes, callers, steps = 4, 16, 16
+	w := newWorld(t)
+	users := []chat.UserID{"a", "b", "c", "d"}
+	w.users(users...)
+	w.users("erased")
+	var devices []chat.DeviceID
+	for _, u := range append(users, "erased") {
+		for n := range 2 {
+			devices = append(devices, w.device(u, chat.DeviceID(fmt.Sprint(u, n))).ID)
+		}
+	}
+	convs := []chat.ConversationID{w.group("c0", users...), w.group("c1", append(users[:2:2], "erased")...), w.group("c2", "c", "d", "erased")}
+	ctx, stop := context.WithCancel(w.ctx)
+	var acting, looking sync.WaitGroup
+	counts := make([]coverage, processes*callers)
+	failed := func(what string, err error) { t.Errorf("%s: %v", what, err) }
+	var process *world
+	for n := range counts {
+		if n%callers == 0 {
+			s, err := store.Open(w.ctx, w.url, store.Options{Connections: 8})
+			w.must(err)
+			defer s.Close()
+			process = &world{s, t, w.url, w.ctx, w.ids, newLanes(s)}
+		}
+		counts[n] = coverage{}
+		a := &actor{world: process, rng: rand.New(rand.NewPCG(uint64(round), uint64(n))), convs: convs,
+			users: append(users[:4:4], "erased"), devices: devices, counts: counts[n], failed: failed}
+		acting.Go(func() {
+			for step := range steps {
+				if n == 0 && step == steps/2 {
+					_, err := a.EraseUser(a.ctx, "erased")
+					a.must(err)
+					a.forget("erased")
+					_, err = a.RevokeDevice(a.ctx, "d1", nil)
+					a.must(err)
+				}
+				a.act()
+			}
+		})
+	}
+	copies := make([]*copyKeeper, len(users))
+	for n, u := range users {
+		copies[n] = &copyKeeper{world: w, user: u, device: chat.DeviceID(fmt.Sprint(u, 0))}
+		looking.Go(func() {
+			for ctx.Err() == nil {
+				copies[n].look(1 + n)
+			}
+		})
+	}
+	acting.Wait()
+	stop()
+	looking.Wait()
+	for _, k := range copies {
+		k.look(1)
+		k.same(t)
+	}
+	w.forget("erased") // what was in flight
+	w.noDeviations(t)
+	for _, c := range counts {
+		for m, n := range c {
+			total[m] += n
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestErasuresAtOnce(t *testing.T) {
 		}
 		s, err := store.Open(context.Background(), w.url, store.Options{})
 		w.must(err)
-		fresh := &world{s, t, w.url, w.ctx, w.ids}
+		fresh := &world{s, t, w.url, w.ctx, w.ids, nil}
 		var wg sync.WaitGroup
 		for _, u := range users[:3] {
 			wg.Go(func() {

@@ -87,16 +87,26 @@ func TestP1P2P4P5P6P7P9RandomHistories(t *testing.T) {
 // their own, and adds to counts.
 func randomHistories(t *testing.T, counts coverage) {
 	w := newWorld(t)
-	s, err := store.Open(context.Background(), w.url, store.Options{PullMembers: pullAbove, ReceiptNames: namesBelow})
+	w.Store = historyStore(t, w.url)
+	histories, steps := w.histories(t, w.conn(t), counts)
+	w.noDeviations(t)
+	t.Logf("%d histories, %d steps", histories, steps)
+}
+
+func historyStore(t *testing.T, url string) *store.Store {
+	s, err := store.Open(context.Background(), url, store.Options{PullMembers: pullAbove, ReceiptNames: namesBelow})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	conn := w.conn(t)
-	histories, steps := 0, 0
+	return s
+}
+
+// histories runs them one after the other.
+func (w *world) histories(t *testing.T, conn *pgx.Conn, counts coverage) (histories, steps int) {
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
-		h := &history{world: &world{s, rt, w.url, w.ctx, w.ids}, rt: rt, conn: conn, prefix: fmt.Sprintf("h%d-", w.ids.Add(1)),
+		h := &history{world: &world{w.Store, rt, w.url, w.ctx, w.ids, w.lanes}, rt: rt, conn: conn, prefix: fmt.Sprintf("h%d-", w.ids.Add(1)),
 			model: model{persons: map[chat.UserID]*modelUser{}}, visible: map[chat.ConversationID]chat.Seq{}, counts: counts, talkative: histories%5 == 0}
 		h.begin()
 		short, long := rapid.IntRange(1, 80), rapid.IntRange(80, 300)
@@ -112,8 +122,7 @@ func randomHistories(t *testing.T, counts coverage) {
 		h.eraseOne()
 		h.compare(true)
 	})
-	w.noDeviations(t)
-	t.Logf("%d histories, %d steps", histories, steps)
+	return histories, steps
 }
 
 func (h *history) begin() {

@@ -106,6 +106,13 @@ func (l *Lanes[K, In, Out]) Do(ctx context.Context, key K, call In) (Out, error)
 	}
 }
 
+// Waiting is the weight of the calls that wait for their batch.
+func (l *Lanes[K, In, Out]) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
+}
+
 // Wait waits until nothing is under way. Calls may still come.
 func (l *Lanes[K, In, Out]) Wait() { l.running.Wait() }
 

@@ -63,7 +63,7 @@ func behindLeakyWire(t *testing.T, w *world) (*world, *leakyWire) {
 		l.mu.Unlock()
 		serving.Wait()
 	})
-	return &world{s, w.t, w.url, w.ctx, w.ids}, l
+	return &world{s, w.t, w.url, w.ctx, w.ids, nil}, l
 }
 
 // arm drops the answer to the next message that contains this.

@@ -30,14 +30,15 @@ type ReadResult struct {
 	Seen     SeenMove
 	Err      error
 
-	mention chat.Seq
-	marked  bool
+	lost bool // it was to move its position, and a concurrent change came first
 }
 
 // sqlMarkRead writes a batch of reports. Each is judged and capped by itself
 // before reports of one position are merged, so that one beyond head does not
 // spoil its neighbour. A report that the snapshot shows to change nothing does not
-// reach the upsert. All by primary keys, and events_own for the ordinal.
+// reach the upsert. All by primary keys, and events_own for the ordinal, one probe
+// after the other: the limits forbid plans that read a table as a whole, which look
+// good while it is small and stay with a prepared statement while it grows.
 // $1 index, $2 user, $3 conversation, $4 seq, $5 revision, $6 keep mentions, one of each per report.
 var sqlMarkRead = `
 WITH input AS (
@@ -50,10 +51,10 @@ judged AS MATERIALIZED (
          coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.seen_seq, 0) AS seen_seq,
          coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked
   FROM input t
-  LEFT JOIN users x ON x.user_id = t.u AND x.erased_at IS NULL
-  LEFT JOIN members m ON m.user_id = t.u AND m.conv_id = t.c
-  LEFT JOIN conversations cv ON cv.conv_id = m.conv_id
-  LEFT JOIN read_positions rp ON rp.user_id = t.u AND rp.conv_id = t.c),
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = t.u AND x.erased_at IS NULL LIMIT 1) x ON true
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = t.u AND m.conv_id = t.c LIMIT 1) m ON true
+  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id LIMIT 1) cv ON true
+  LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c LIMIT 1) rp ON true),
 wanted AS MATERIALIZED (
   SELECT u, c, max(v) AS v, coalesce(max(v) FILTER (WHERE NOT keep), 0) AS mention_v,
          CASE WHEN max(v) FILTER (WHERE rev IS NULL) = max(v) THEN NULL ELSE min(rev) END AS rev
@@ -62,15 +63,16 @@ wanted AS MATERIALIZED (
   HAVING max(v) > min(read_seq) OR max(v) FILTER (WHERE NOT keep) > min(mention_seq) OR bool_or(marked)),` + sqlMovePositions + `
 SELECT j.i, j.refused, j.head, coalesce(n.read_seq, j.read_seq), coalesce(n.revision, j.revision),
        n.user_id IS NOT NULL AND (j.rev IS NULL OR j.rev >= j.revision),
-       j.seen_seq, coalesce(n.seen_seq, j.seen_seq), coalesce(j.shown, false)
-FROM judged j LEFT JOIN moved n ON n.user_id = j.u AND n.conv_id = j.c AND j.refused = 0 ORDER BY j.i`
+       j.seen_seq, coalesce(n.seen_seq, j.seen_seq), coalesce(j.shown, false), w.u IS NOT NULL AND n.user_id IS NULL
+FROM judged j LEFT JOIN wanted w ON w.u = j.u AND w.c = j.c AND j.refused = 0
+LEFT JOIN moved n ON n.user_id = j.u AND n.conv_id = j.c AND j.refused = 0 ORDER BY j.i`
 
-// sqlReadTruth runs behind sqlMarkRead in the same transaction with a younger
-// snapshot: where a concurrent report was ahead, or the revision went up
-// meanwhile, the caller is told what is, not what was.
+// sqlReadTruth is asked after sqlMarkRead about those that were to move and did
+// not: a concurrent report was ahead, or the revision went up meanwhile. The
+// caller is told what is, not what was.
 const sqlReadTruth = `
-SELECT t.i, r.read_seq, r.revision, r.mention_seq, r.marked_unread FROM unnest($1::int[], $2::text[], $3::text[]) AS t(i, u, c)
-JOIN read_positions r ON r.user_id = t.u AND r.conv_id = t.c ORDER BY t.i`
+SELECT t.i, r.read_seq, r.revision, r.mention_seq, r.marked_unread, r.seen_seq FROM unnest($1::int[], $2::text[], $3::text[]) AS t(i, u, c)
+CROSS JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c LIMIT 1) r ORDER BY t.i`
 
 // MarkRead merges reports by maximum into the users' read positions, in one
 // transaction and one round trip, and answers the merged truth for each. A
@@ -82,32 +84,16 @@ JOIN read_positions r ON r.user_id = t.u AND r.conv_id = t.c ORDER BY t.i`
 func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResult, error) {
 	results := make([]ReadResult, len(reports))
 	ends := make([]chat.Seq, len(reports))
-	index := make([]int, len(reports))
-	for i := range index {
-		index[i] = i
+	all := make([]int, len(reports))
+	for i := range all {
+		all[i] = i
 	}
-	repeated, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, index, results, ends) })
+	repeated, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, all, results, ends) })
 	if err != nil {
 		return nil, err
 	}
-	// A report can be wanted, lose its row to a concurrent change, and still be
-	// ahead of what that left: it goes once more, and by then nothing else that
-	// is older can stand in its way.
-	var again []int
-	for i, r := range results {
-		if r.Err == nil && !r.Moved && r.behind(reports[i], min(reports[i].Seq, ends[i])) {
-			again = append(again, i)
-		}
-	}
-	if len(again) > 0 {
-		// If that fails, what the first pass moved must be told all the same: the
-		// others are answered with the truth that they lost to.
-		better := slices.Clone(results)
-		second, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, better, ends) })
-		if err == nil {
-			results = better
-		}
-		repeated = repeated || second
+	if again, err := s.settleLost(ctx, reports, results, ends); err == nil {
+		repeated = repeated || again
 	}
 	for i := range results {
 		if r := &results[i]; repeated && r.Err == nil {
@@ -117,54 +103,89 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 	return results, nil
 }
 
-// behind reports whether an accepted report, capped at seq, would still change
-// what is.
-func (r ReadResult) behind(report ReadReport, seq chat.Seq) bool {
-	now := chat.Position{Read: r.Read, Mention: r.mention, Revision: r.Revision, MarkedUnread: r.marked}
-	return now.Accepts(report.Revision) && (seq > now.Read || !report.KeepMentions && seq > now.Mention || now.MarkedUnread)
+// settleLost looks again at reports that were to move and did not. They are told
+// what is now, and one that is still ahead of that goes once more: by then nothing
+// else that is older can stand in its way. An error leaves the results as they
+// are, since what the first pass moved must be told all the same.
+func (s *Store) settleLost(ctx context.Context, reports []ReadReport, results []ReadResult, ends []chat.Seq) (repeated bool, err error) {
+	var lost []int
+	for i, r := range results {
+		if r.Err == nil && r.lost {
+			lost = append(lost, i)
+		}
+	}
+	if len(lost) == 0 {
+		return false, nil
+	}
+	now := map[int]chat.Position{}
+	if _, err = s.repeat(ctx, "read truth", func() error { return s.readTruth(ctx, reports, lost, now) }); err != nil {
+		return false, err
+	}
+	var again []int
+	for _, i := range lost {
+		p, r := now[i], reports[i]
+		results[i].Read, results[i].Revision = p.Read, p.Revision
+		if seq := min(r.Seq, ends[i]); p.Accepts(r.Revision) && p.MarkRead(seq, r.KeepMentions) != p {
+			again = append(again, i)
+		}
+	}
+	if len(again) == 0 {
+		return false, nil
+	}
+	better := slices.Clone(results)
+	repeated, err = s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, better, ends) })
+	if err == nil {
+		copy(results, better)
+	}
+	return repeated, err
+}
+
+// readColumns are the reports at index as the columns of a statement.
+func readColumns(reports []ReadReport, index []int) (users []chat.UserID, convs []chat.ConversationID) {
+	return columnOf(index, func(i int) chat.UserID { return reports[i].User }), columnOf(index, func(i int) chat.ConversationID { return reports[i].Conversation })
+}
+
+// readTruth reads the positions that the reports at index are about.
+func (s *Store) readTruth(ctx context.Context, reports []ReadReport, index []int, now map[int]chat.Position) error {
+	users, convs := readColumns(reports, index)
+	rows, err := s.requests.Query(ctx, sqlReadTruth, index, users, convs)
+	if err != nil {
+		return err
+	}
+	var i int
+	var p chat.Position
+	_, err = pgx.ForEachRow(rows, []any{&i, &p.Read, &p.Revision, &p.Mention, &p.MarkedUnread, &p.Seen}, func() error {
+		now[i] = p
+		return nil
+	})
+	return err
 }
 
 // markReadOnce writes the reports at index and fills in their results, and in
 // ends where the log ends for each.
 func (s *Store) markReadOnce(ctx context.Context, reports []ReadReport, index []int, results []ReadResult, ends []chat.Seq) error {
-	users := make([]chat.UserID, len(index))
-	convs := make([]chat.ConversationID, len(index))
-	seqs := make([]chat.Seq, len(index))
-	revisions := make([]*int32, len(index))
-	keep := make([]bool, len(index))
-	for k, i := range index {
-		r := reports[i]
-		users[k], convs[k], seqs[k], revisions[k], keep[k] = r.User, r.Conversation, r.Seq, r.Revision, r.KeepMentions
+	users, convs := readColumns(reports, index)
+	rows, err := s.requests.Query(ctx, sqlMarkRead, index, users, convs,
+		columnOf(index, func(i int) chat.Seq { return reports[i].Seq }),
+		columnOf(index, func(i int) *int32 { return reports[i].Revision }),
+		columnOf(index, func(i int) bool { return reports[i].KeepMentions }))
+	if err != nil {
+		return err
 	}
-	var i int
-	var batch pgx.Batch
-	batch.Queue(sqlMarkRead, index, users, convs, seqs, revisions, keep).Query(func(rows pgx.Rows) error {
-		var refused int
-		var head chat.Seq
-		var r ReadResult
-		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Read, &r.Revision, &r.Moved, &r.Seen.Previous, &r.Seen.Seen, &r.Seen.Shown}, func() error {
-			results[i], ends[i] = r, head
-			switch refused {
-			case 1:
-				results[i] = ReadResult{Err: chat.ErrNotMember()}
-			case 2:
-				results[i] = ReadResult{Err: chat.ErrCursorAhead(head)}
-			case 3:
-				results[i] = ReadResult{Err: chat.ErrUnauthenticated()}
-			}
-			return nil
-		})
-		return err
+	var i, refused int
+	var head chat.Seq
+	var r ReadResult
+	_, err = pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Read, &r.Revision, &r.Moved, &r.Seen.Previous, &r.Seen.Seen, &r.Seen.Shown, &r.lost}, func() error {
+		results[i], ends[i] = r, head
+		switch refused {
+		case 1:
+			results[i] = ReadResult{Err: chat.ErrNotMember()}
+		case 2:
+			results[i] = ReadResult{Err: chat.ErrCursorAhead(head)}
+		case 3:
+			results[i] = ReadResult{Err: chat.ErrUnauthenticated()}
+		}
+		return nil
 	})
-	batch.Queue(sqlReadTruth, index, users, convs).Query(func(rows pgx.Rows) error {
-		var now chat.Position
-		_, err := pgx.ForEachRow(rows, []any{&i, &now.Read, &now.Revision, &now.Mention, &now.MarkedUnread}, func() error {
-			if r := &results[i]; r.Err == nil {
-				r.Read, r.Revision, r.mention, r.marked = now.Read, now.Revision, now.Mention, now.MarkedUnread
-			}
-			return nil
-		})
-		return err
-	})
-	return s.requests.SendBatch(ctx, &batch).Close()
+	return err
 }

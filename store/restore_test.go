@@ -52,7 +52,7 @@ func over(t *testing.T, url string, ids *world, do func(w *world)) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	do(&world{s, t, url, context.Background(), ids.ids})
+	do(&world{s, t, url, context.Background(), ids.ids, nil})
 }
 
 // syncToken makes a token for a device of b.

@@ -72,7 +72,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		{&s.lanes, laneConnections, "100ms"},
 	} {
 		var err error
-		if *p.pool, err = openPool(ctx, url, p.connections, p.lockTimeout, o.Trace); err != nil {
+		if *p.pool, err = openPool(ctx, url, p.connections, p.lockTimeout, p.pool == &s.lanes, o.Trace); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (s *Store) Close() {
 	}
 }
 
-func openPool(ctx context.Context, url string, conns int, lockTimeout string, trace func(string)) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, conns int, lockTimeout string, probes bool, trace func(string)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
@@ -131,6 +131,10 @@ func openPool(ctx context.Context, url string, conns int, lockTimeout string, tr
 	// A caller behind a stuck lock gets an error, not silence.
 	params["lock_timeout"] = lockTimeout
 	params["idle_in_transaction_session_timeout"] = "60s"
+	if probes {
+		params["enable_seqscan"] = "off"
+		params["plan_cache_mode"] = "force_generic_plan"
+	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sqlIncarnate)
 		return err

@@ -63,3 +63,9 @@ const sqlViewed = `
 members m
 JOIN conversations c ON c.conv_id = m.conv_id
 LEFT JOIN read_positions rp ON rp.user_id = m.user_id AND rp.conv_id = m.conv_id`
+
+// UnreadOfEach is the statement that benchmarks compare with counting: the unread
+// of each present conversation of the user $1, and in every row their sum.
+var UnreadOfEach = `
+SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
+  SELECT m.conv_id, ` + sqlUnread + ` AS unread FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.left_at IS NULL) v`

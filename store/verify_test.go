@@ -110,7 +110,7 @@ func TestP3OrderAndRepetitionDoNotMatter(t *testing.T) {
 	w.device("c", "c1")
 	ctx := context.Background()
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &world{w.Store, rt, w.url, ctx, w.ids}
+		p := &world{w.Store, rt, w.url, ctx, w.ids, nil}
 		var convs []chat.ConversationID
 		for range 2 {
 			conv := p.group(chat.ConversationID(fmt.Sprint("p3-", p.ids.Add(1))), "a", "b", "c")

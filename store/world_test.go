@@ -27,12 +27,14 @@ type world struct {
 	url string
 	ctx context.Context
 	ids *atomic.Int64
+	// lanes, if any, carry reports, acks and messages together with other callers'.
+	lanes *lanes
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	url := storetest.URL(t)
-	return &world{storetest.OpenURL(t, url), t, url, context.Background(), new(atomic.Int64)}
+	return &world{storetest.OpenURL(t, url), t, url, context.Background(), new(atomic.Int64), nil}
 }
 
 func (w *world) conn(t testing.TB) *pgx.Conn { return storetest.Conn(t, w.url) }

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+	"tidemark/store"
+)
+
+// countUnread is what everyone else does: count what lies behind each position.
+// It is given every advantage: no membership periods, no withdrawals looked up.
+const countUnread = `
+SELECT v.conv_id, v.unread, sum(v.unread) OVER () FROM (
+  SELECT m.conv_id, count(e.seq) AS unread FROM members m
+  LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
+  LEFT JOIN events e ON e.conv_id = m.conv_id AND e.seq > coalesce(r.read_seq, 0) AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
+  WHERE m.user_id = $1 AND m.left_at IS NULL GROUP BY m.conv_id) v`
+
+const inboxConversations = 200
+
+// listDocument asks for every field that a list shows.
+const listDocument = `{ conversations(first: 20) { badge { unread mentions conversations mutedUnread version }
+  nodes { id version kind title head delivered read readRevision unread unreadMentions markedUnread pinned muted archived lastActivityAt
+    firstUnread { seq body actor { id name } } lastMessage { seq body actor { id name } at } } pageInfo { hasNextPage endCursor } } }`
+
+const listWithoutBadge = `{ conversations(first: 20) {
+  nodes { id version kind title head delivered read readRevision unread unreadMentions markedUnread pinned muted archived lastActivityAt
+    firstUnread { seq body actor { id name } } lastMessage { seq body actor { id name } at } } pageInfo { hasNextPage endCursor } } }`
+
+// inbox: the list and its numbers, against counting them.
+func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
+	unread := 5_000
+	if s.Quick {
+		unread = 1_000
+	}
+	if err := s.db.execute(ctx, inboxData(unread)...); err != nil {
+		return nil, nil, err
+	}
+	sv, err := s.serve(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &inbox{suite: s, unread: unread, clients: map[string]*client{}}
+	for _, user := range []string{"many", "few", "collector"} {
+		if in.clients[user], err = dial(sv.address, "token-of-"+user); err != nil {
+			sv.stop()
+			return nil, nil, err
+		}
+	}
+	in.fairest, err = in.connect(ctx, `SET plan_cache_mode = force_custom_plan`, `SET jit = off`, `SET max_parallel_workers_per_gather = 0`)
+	if err == nil {
+		in.usual, err = in.connect(ctx)
+	}
+	if err == nil {
+		in.ordinals, err = in.connect(ctx, `SET jit = off`)
+	}
+	if err != nil {
+		sv.stop()
+		return nil, nil, err
+	}
+	stop := func() {
+		for _, c := range in.clients {
+			c.close()
+		}
+		for _, c := range []*pgx.Conn{in.fairest, in.usual, in.ordinals} {
+			_ = c.Close(context.Background())
+		}
+		sv.stop()
+	}
+	million := fmt.Sprintf("%d conversations, %d unread", inboxConversations, inboxConversations*unread)
+	return []trial{
+		{name: "unread of each and badge in SQL, " + million, against: "counting, fairest (custom plan, no JIT)", unit: "ms", target: 100,
+			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest)},
+		{name: "the same", against: "counting as a driver runs it (prepared, generic)", unit: "ms", target: 800,
+			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.usual)},
+		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: 40,
+			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest)},
+		{name: fmt.Sprintf("first page over HTTP with %d unread and 2,000 mentions", inboxConversations*unread), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
+			ours: in.page("many", listDocument), reference: in.page("few", listDocument)},
+		{name: "first page over HTTP of 5,000 conversations, without badge", against: "of 200", unit: "ms", atMost: true, target: 3,
+			ours: in.page("collector", listWithoutBadge), reference: in.page("many", listWithoutBadge)},
+	}, stop, nil
+}
+
+type inbox struct {
+	*suite
+	unread                   int
+	clients                  map[string]*client
+	fairest, usual, ordinals *pgx.Conn
+}
+
+func (in *inbox) connect(ctx context.Context, settings ...string) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, in.db.url)
+	for _, sql := range settings {
+		if err == nil {
+			_, err = conn.Exec(ctx, sql)
+		}
+	}
+	return conn, err
+}
+
+// warm runs our prepared statement ten times: from the sixth on its plan may be
+// the generic one.
+func (in *inbox) warm(ctx context.Context) error {
+	for range 10 {
+		if _, err := in.byOrdinals(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *inbox) byOrdinals(ctx context.Context) (float64, error) {
+	return typical(9, func() error { return in.counted(ctx, in.ordinals, store.UnreadOfEach) })
+}
+
+func (in *inbox) byCounting(conn **pgx.Conn) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		began := time.Now()
+		err := in.counted(ctx, *conn, countUnread)
+		return float64(time.Since(began).Microseconds()) / 1000, err
+	}
+}
+
+// counted runs a statement and checks its sum.
+func (in *inbox) counted(ctx context.Context, conn *pgx.Conn, sql string) error {
+	rows, err := conn.Query(ctx, sql, chat.UserID("many"))
+	if err != nil {
+		return err
+	}
+	var conv string
+	var unread, badge int64
+	if _, err := pgx.ForEachRow(rows, []any{&conv, &unread, &badge}, func() error { return nil }); err != nil {
+		return err
+	}
+	if want := int64(inboxConversations * in.unread); badge != want {
+		return fmt.Errorf("the badge is %d, not %d", badge, want)
+	}
+	return nil
+}
+
+// page is the time of one request in milliseconds.
+func (in *inbox) page(user, document string) func(ctx context.Context) (float64, error) {
+	return func(context.Context) (float64, error) {
+		return typical(40, func() error {
+			var out struct {
+				Conversations struct {
+					Nodes []struct {
+						Unread                   int
+						FirstUnread, LastMessage *struct{ Seq int64 }
+					}
+				}
+			}
+			if err := in.clients[user].query(document, nil, &out); err != nil {
+				return err
+			}
+			if n := out.Conversations.Nodes; len(n) != 20 || n[0].Unread == 0 || n[0].FirstUnread == nil || n[19].LastMessage == nil {
+				return fmt.Errorf("the page is not what it should be: %d rows", len(n))
+			}
+			return nil
+		})
+	}
+}

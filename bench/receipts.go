@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"tidemark/chat"
+	"tidemark/store"
+)
+
+// countReaders is what everyone else does for each message: count those who were
+// there when it was sent, did not send it, and have read as far.
+const countReaders = `
+SELECT count(*) FILTER (WHERE r.seen_seq >= $2), count(*) FROM members m JOIN users u ON u.user_id = m.user_id AND u.shares_reads AND u.erased_at IS NULL
+LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
+WHERE m.conv_id = $1 AND m.from_seq <= $2 AND (m.to_seq IS NULL OR m.to_seq >= $2) AND m.user_id <> $3`
+
+// receipts: who has read a page of messages, against counting them for each.
+func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
+	if err := s.db.execute(ctx, receiptsData()...); err != nil {
+		return nil, nil, err
+	}
+	backend, err := s.Backend(ctx, s.db.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := pgx.Connect(ctx, s.db.url)
+	if err != nil {
+		backend.Stop()
+		return nil, nil, err
+	}
+	r := &receipts{store: backend.Store, conn: conn}
+	stop := func() { _ = conn.Close(context.Background()); backend.Stop() }
+	return []trial{{name: fmt.Sprintf("receipts of a page of %d messages, %d members", receiptPage, receiptMembers),
+		against: fmt.Sprintf("%d counting queries", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
+}
+
+type receipts struct {
+	store *store.Store
+	conn  *pgx.Conn
+	// read is the sum of what the last page showed: both must show the same.
+	read int64
+}
+
+func (r *receipts) page(ctx context.Context) (float64, error) {
+	return typical(15, func() error {
+		sn := r.store.Snapshot()
+		defer sn.Close()
+		view := sn.View(store.Viewer{User: "reader1"})
+		c, err := view.Conversation(ctx, "forum")
+		if err != nil {
+			return err
+		}
+		page, err := view.Events(ctx, c, store.EventRange{Before: chat.EndOfLog, Limit: receiptPage, Backwards: true})
+		if err != nil {
+			return err
+		}
+		r.read = 0
+		for _, e := range page.Events {
+			receipt, err := view.Receipt(ctx, e.(*chat.Message))
+			if err != nil {
+				return err
+			}
+			r.read += int64(receipt.ReadCount)
+		}
+		return nil
+	})
+}
+
+func (r *receipts) counting(ctx context.Context) (float64, error) {
+	return typical(5, func() error {
+		var sum int64
+		for seq := receiptMembers + 200 - receiptPage + 1; seq <= receiptMembers+200; seq++ {
+			var read, audience int64
+			if err := r.conn.QueryRow(ctx, countReaders, "forum", seq, "reader1").Scan(&read, &audience); err != nil {
+				return err
+			}
+			sum += read
+		}
+		if sum != r.read {
+			return fmt.Errorf("counting finds %d, the page showed %d", sum, r.read)
+		}
+		return nil
+	})
+}
