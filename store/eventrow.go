@@ -17,11 +17,16 @@ var sqlEventColumns = `
   e.conv_id, e.seq, e.kind, e.at, e.sender, a.name, a.erased_at IS NOT NULL, e.subject, b.name, ` + content("e", "true") + `,
   t.seq, t.at, t.sender, ta.name, ta.erased_at IS NOT NULL, ` + content("t", visible("t.seq"))
 
-var sqlEventJoins = `
-LEFT JOIN users a ON a.user_id = e.sender
-LEFT JOIN users b ON b.user_id = e.subject` + replaced("e") + `
-LEFT JOIN events t ON t.conv_id = e.conv_id AND t.seq = e.target_seq
-LEFT JOIN users ta ON ta.user_id = t.sender` + replaced("t")
+// sqlEventJoins: one probe by primary key after the other, as in [sqlViewed].
+var sqlEventJoins = probed("users", "a", "user_id", "e.sender") + probed("users", "b", "user_id", "e.subject") + replaced("e") + `
+LEFT JOIN LATERAL (SELECT * FROM events t WHERE t.conv_id = e.conv_id AND t.seq = e.target_seq LIMIT 1) t ON true` +
+	probed("users", "ta", "user_id", "t.sender") + replaced("t")
+
+// probed joins the row of a table whose key has a value, if there is one.
+func probed(table, as, key, value string) string {
+	return `
+LEFT JOIN LATERAL (SELECT * FROM ` + table + ` ` + as + ` WHERE ` + as + `.` + key + ` = ` + value + ` LIMIT 1) ` + as + ` ON true`
+}
 
 // replaced: of a message e that was edited after the viewer had left, what it held
 // until then, as e_was. One probe of events_edits, for such messages only.

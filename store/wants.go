@@ -35,13 +35,19 @@ type Found struct {
 // which of the wants it answers. By primary keys only.
 var sqlWantedConversations = `
 SELECT k.i, ` + conversationColumns("k.d") + ` FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(u, d, c, i)
-JOIN (` + sqlViewed + `) ON m.user_id = k.u AND m.conv_id = k.c`
+` + wantedView
 
 var sqlWantedMessages = `
 SELECT k.i, ` + sqlEventColumns + ` FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k(u, c, s, i)
-JOIN (` + sqlViewed + `) ON m.user_id = k.u AND m.conv_id = k.c
-JOIN events e ON e.conv_id = m.conv_id AND e.seq = k.s AND e.kind = 1 ` + sqlEventJoins + `
+` + wantedView + `
+CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = k.s AND e.kind = 1 LIMIT 1) e` + sqlEventJoins + `
 WHERE ` + visible("e.seq") + ` OR e.sender = m.user_id`
+
+// wantedView is [sqlViewed] for each want k.
+const wantedView = `
+CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = k.u AND m.conv_id = k.c LIMIT 1) m
+CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id LIMIT 1) c
+LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id LIMIT 1) rp ON true`
 
 // See reads what many callers want from one snapshot and in one round trip. What
 // several want is read once, and handed to each of them: it must not be changed.
