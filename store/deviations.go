@@ -119,10 +119,15 @@ func sqlReceiptDeviations(p position) string {
 	}
 	return `
 SELECT 'receipts', 'event ' || f.seq, '` + string(p) + ` in one pass ' || f.has || ' of ' || f.audience || ', one by one ' || n.has || ' of ' || n.audience
-FROM (` + receiptCounts(`
+FROM (
+  WITH rows AS MATERIALIZED (` + receiptCounts(`
 asked_of AS MATERIALIZED (
-  SELECT e.conv_id, e.seq, e.sender, c.member_count, false AS large FROM events e JOIN conversations c USING (conv_id)
-  WHERE e.conv_id = $1 AND e.kind = 1 ORDER BY e.seq DESC LIMIT 100)`, p, "true") + `) AS f(conv_id, seq, members, counted, audience, has)
+  SELECT e.conv_id, e.seq, e.sender, c.member_count, false AS large, c.receipt_policy FROM events e JOIN conversations c USING (conv_id)
+  WHERE e.conv_id = $1 AND e.kind = 1 ORDER BY e.seq DESC LIMIT 100)`, p, "true") + `)
+  SELECT m.from_seq AS seq, coalesce(sum(sign * x.n), 0)::bigint AS audience, coalesce(sum(sign * x.n) FILTER (WHERE x.has >= m.from_seq), 0)::bigint AS has
+  FROM rows m LEFT JOIN (SELECT r.*, CASE r.sort WHEN 1 THEN 1 ELSE -1 END AS sign FROM rows r WHERE r.sort > 0) x
+    ON m.from_seq BETWEEN x.from_seq AND x.to_seq AND (x.sort = 1 OR x.user_id = m.user_id)
+  WHERE m.sort = 0 GROUP BY 1) f
 CROSS JOIN LATERAL (
   SELECT count(*) AS audience, count(*) FILTER (WHERE coalesce(q.cap, ` + has + `, 0) >= f.seq) AS has
   FROM users u

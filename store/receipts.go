@@ -30,48 +30,71 @@ const manyMembers = 10_000
 // whose counts may come from memory. chat.ReceiptPolicy.Shows.
 var sqlReceiptPage = `
 asked_of AS MATERIALIZED (
-  SELECT e.conv_id, e.seq, e.sender, c.member_count, c.member_count > ` + fmt.Sprint(manyMembers) + ` AS large
+  SELECT e.conv_id, e.seq, e.sender, c.member_count, c.member_count > ` + fmt.Sprint(manyMembers) + ` AS large, c.receipt_policy
   FROM unnest($2::text[], $3::bigint[]) AS t(conv_id, seq)
-  JOIN members m ON m.user_id = $1 AND m.conv_id = t.conv_id AND m.left_at IS NULL
-  JOIN conversations c ON c.conv_id = m.conv_id
-  JOIN users v ON v.user_id = m.user_id
-  JOIN events e ON e.conv_id = t.conv_id AND e.seq = t.seq AND e.kind = 1
+  CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = $1 AND m.conv_id = t.conv_id AND m.left_at IS NULL OFFSET 0) m
+  CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
+  CROSS JOIN LATERAL (SELECT * FROM users v WHERE v.user_id = m.user_id OFFSET 0) v
+  CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = t.seq AND e.kind = 1 OFFSET 0) e
   WHERE ` + visible("e.seq") + `
     AND CASE c.receipt_policy WHEN 'REQUIRED' THEN true WHEN 'MEMBERS' THEN v.shares_reads
         WHEN 'SENDER' THEN v.shares_reads AND e.sender = m.user_id ELSE false END)`
 
-// receiptCounts counts the audience of each message of the page and those of it
-// who have it, in one pass over the members of each conversation: periods fall
-// into few different pieces of the page, and what is counted are pieces. The
-// senders' own periods are taken off afterwards. page is the CTE asked_of; all, a
-// condition, also counts large conversations, which otherwise come without counts.
+// receiptCounts looks at the members of each conversation of the page once: their
+// periods fall into few different pieces of the page, which are counted here and
+// added up for each message by [tally]. The rows are of three sorts:
+// messages (sender, seq twice, members, and whether their counts are left out), pieces
+// (from, to, how far they have it, how many), and the senders' own periods, which
+// are taken off. page is the CTE asked_of; all, a condition, also counts large
+// conversations, which otherwise come without counts.
 func receiptCounts(page string, p position, all string) string {
-	has, received, join := "a.seen", "", ""
+	has := "a.seen"
 	if p == deliveries {
-		has, received = "least(coalesce(a.delivered_cap, g.seq, 0), a.to_seq)", sqlReceived+","
-		join = "LEFT JOIN received g ON g.conv_id = a.conv_id AND g.user_id = a.user_id"
+		has = "least(a.got, a.to_seq)"
 	}
 	return `
 WITH ` + page + `,
-asked AS MATERIALIZED (SELECT conv_id, min(seq) AS low, max(seq) AS high FROM asked_of WHERE ` + all + ` OR NOT large GROUP BY conv_id),` + sqlAudience + `,` + received + `
+asked AS MATERIALIZED (
+  SELECT conv_id, max(receipt_policy) AS receipt_policy, min(seq) AS low, max(seq) AS high FROM asked_of WHERE ` + all + ` OR NOT large GROUP BY conv_id),` +
+		audience(p == deliveries, `SELECT DISTINCT conv_id, sender AS user_id FROM asked_of`) + `,
 who AS MATERIALIZED (
-  SELECT a.conv_id, a.user_id, greatest(a.from_seq, k.low) AS from_seq, least(a.to_seq, k.high) AS to_seq, least(` + has + `, k.high) AS has
-  FROM audience a JOIN asked k ON k.conv_id = a.conv_id AND a.from_seq <= k.high AND a.to_seq >= k.low ` + join + `),
-pieces AS MATERIALIZED (
-  SELECT conv_id, from_seq, to_seq, CASE WHEN has >= from_seq THEN has ELSE 0 END AS has, count(*) AS n FROM who GROUP BY 1, 2, 3, 4),
-own AS MATERIALIZED (
-  SELECT p.conv_id, p.seq, count(*) AS n, count(*) FILTER (WHERE w.has >= p.seq) AS has
-  FROM asked_of p JOIN who w ON w.conv_id = p.conv_id AND w.user_id = p.sender AND p.seq BETWEEN w.from_seq AND w.to_seq GROUP BY 1, 2)
-SELECT p.conv_id, p.seq, p.member_count, p.large AND NOT ` + all + `,
-  (coalesce(sum(x.n), 0) - coalesce(max(o.n), 0))::bigint,
-  (coalesce(sum(x.n) FILTER (WHERE x.has >= p.seq), 0) - coalesce(max(o.has), 0))::bigint
-FROM asked_of p
-LEFT JOIN pieces x ON x.conv_id = p.conv_id AND p.seq BETWEEN x.from_seq AND x.to_seq
-LEFT JOIN own o ON o.conv_id = p.conv_id AND o.seq = p.seq
-GROUP BY 1, 2, 3, 4`
+  SELECT a.conv_id, a.user_id, a.sent, greatest(a.from_seq, k.low) AS from_seq, least(a.to_seq, k.high) AS to_seq, least(` + has + `, k.high) AS has
+  FROM audience a JOIN asked k ON k.conv_id = a.conv_id AND a.from_seq <= k.high AND a.to_seq >= k.low)
+SELECT 0 AS sort, conv_id, sender AS user_id, seq AS from_seq, seq AS to_seq, 0::bigint AS has, member_count::bigint AS n, large AND NOT ` + all + ` AS left_out FROM asked_of
+UNION ALL
+SELECT 1, conv_id, '', from_seq, to_seq, CASE WHEN has >= from_seq THEN has ELSE 0 END, count(*), false FROM who GROUP BY 2, 4, 5, 6
+UNION ALL
+SELECT 2, conv_id, user_id, from_seq, to_seq, has, 1, false FROM who WHERE sent`
 }
 
 var sqlReceiptCounts = map[position]string{reads: receiptCounts(sqlReceiptPage, reads, "$4::boolean"), deliveries: receiptCounts(sqlReceiptPage, deliveries, "$4::boolean")}
+
+// piece is a part of a page that n members saw all of, and have up to has.
+type piece struct{ from, to, has, n chat.Seq }
+
+// pieces are those of one conversation, and the senders' own among them.
+type pieces struct {
+	all []piece
+	own map[chat.UserID][]piece
+}
+
+// tally counts who was there for a message at seq, and who of them has it,
+// without its sender.
+func (p *pieces) tally(seq chat.Seq, sender chat.UserID) (audience, count int32) {
+	add := func(list []piece, sign chat.Seq) {
+		for _, x := range list {
+			if x.from <= seq && seq <= x.to {
+				audience += int32(sign * x.n)
+				if x.has >= seq {
+					count += int32(sign * x.n)
+				}
+			}
+		}
+	}
+	add(p.all, 1)
+	add(p.own[sender], -1)
+	return audience, count
+}
 
 // Receipt reads who has a message; nil where policy, sharing, or a membership
 // that is over withholds it, and for what is no message. In a conversation of
@@ -119,18 +142,36 @@ func (vw *View) countReceipts(ctx context.Context, tx pgx.Tx, p position, page [
 		return nil, nil, err
 	}
 	counts = map[chat.MessageKey]*receiptCount{}
-	var key chat.MessageKey
-	var n receiptCount
-	var left bool
-	_, err = pgx.ForEachRow(rows, []any{&key.Conversation, &key.Seq, &n.members, &left, &n.audience, &n.count}, func() error {
-		if left {
-			large = append(large, key)
-			return nil
+	members := map[chat.ConversationID]*pieces{}
+	senders := map[chat.MessageKey]chat.UserID{}
+	of := func(conv chat.ConversationID) *pieces {
+		if members[conv] == nil {
+			members[conv] = &pieces{own: map[chat.UserID][]piece{}}
 		}
-		found := n
-		counts[key] = &found
+		return members[conv]
+	}
+	var sort int
+	var conv chat.ConversationID
+	var user chat.UserID
+	var x piece
+	var left bool
+	_, err = pgx.ForEachRow(rows, []any{&sort, &conv, &user, &x.from, &x.to, &x.has, &x.n, &left}, func() error {
+		key := chat.MessageKey{Conversation: conv, Seq: x.from}
+		switch {
+		case sort == 1:
+			of(conv).all = append(of(conv).all, x)
+		case sort == 2:
+			of(conv).own[user] = append(of(conv).own[user], x)
+		case left:
+			large = append(large, key)
+		default:
+			counts[key], senders[key] = &receiptCount{members: int32(x.n)}, user
+		}
 		return nil
 	})
+	for key, n := range counts {
+		n.audience, n.count = of(key.Conversation).tally(key.Seq, senders[key])
+	}
 	return counts, large, err
 }
 

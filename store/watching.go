@@ -38,15 +38,14 @@ WHERE m.user_id = $1 AND m.conv_id = $2`
 // to look at, null for all. With $3 a position is the viewer's newest own message
 // within it: one probe of events_own for each part and kind.
 var sqlWatchedPositions = `
-WITH asked AS (SELECT $2::text COLLATE "C" AS conv_id),` + sqlAudience + `,` + sqlReceived + `
+WITH asked AS MATERIALIZED (SELECT conv_id, receipt_policy FROM conversations WHERE conv_id = $2),` + audience(true, "") + `
 SELECT a.user_id, max(a.name), coalesce(max(x.read), 0)::bigint, coalesce(max(x.delivered), 0)::bigint
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL ` + sqlPeriods + ` q
 JOIN audience a ON a.from_seq <= q.to_seq AND a.to_seq >= q.from_seq
-LEFT JOIN received g ON g.user_id = a.user_id
 CROSS JOIN LATERAL (
   SELECT greatest(a.from_seq, q.from_seq) AS from_seq, least(a.seen, a.to_seq, q.to_seq) AS seen,
-    least(coalesce(a.delivered_cap, g.seq, 0), a.to_seq, q.to_seq) AS got) n
+    least(a.got, a.to_seq, q.to_seq) AS got) n
 CROSS JOIN LATERAL (
   SELECT CASE WHEN $3 THEN (
       SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN n.from_seq AND n.seen ORDER BY e.seq DESC LIMIT 1)
