@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type commands struct {
 // databaseSettings say where the database is.
 type databaseSettings struct {
 	DatabaseURL string `name:"database-url" env:"TIDEMARK_DATABASE_URL" placeholder:"URL" help:"The PostgreSQL database (14 or newer). Without one, a private PostgreSQL is run from the binaries on this machine."`
+	DirectURL   string `name:"direct-url" env:"TIDEMARK_DIRECT_URL" placeholder:"URL" help:"The same database without a pooler between. With it, --database-url leads to a pooler in transaction mode, which serves requests only."`
 	DataDir     string `env:"TIDEMARK_DATA_DIR" placeholder:"DIR" help:"Where the private PostgreSQL keeps its data. Default: /var/lib/tidemark as root, else the user's data directory."`
 	PostgresBin string `env:"TIDEMARK_POSTGRES_BIN" placeholder:"DIR" help:"Where initdb and postgres are. Default: PATH, then the usual places."`
 }
@@ -98,6 +100,7 @@ func (d databaseSettings) dataDir() (string, error) {
 // database is a database to work with. exited is closed if a private one ends.
 type database struct {
 	url    string
+	direct string // the same, or without the pooler that url leads to
 	exited <-chan struct{}
 	stop   func()
 }
@@ -106,7 +109,7 @@ type database struct {
 // server has, or a private one started now.
 func (d databaseSettings) open(ctx context.Context, log *slog.Logger, mayShare bool) (*database, error) {
 	if d.DatabaseURL != "" {
-		return &database{url: d.DatabaseURL, stop: func() {}}, nil
+		return &database{url: d.DatabaseURL, direct: cmp.Or(d.DirectURL, d.DatabaseURL), stop: func() {}}, nil
 	}
 	dir, err := d.dataDir()
 	if err != nil {
@@ -114,7 +117,7 @@ func (d databaseSettings) open(ctx context.Context, log *slog.Logger, mayShare b
 	}
 	if mayShare {
 		if url, ok := embedpg.Running(dir); ok {
-			return &database{url: url, stop: func() {}}, nil
+			return &database{url: url, direct: url, stop: func() {}}, nil
 		}
 	}
 	log.Info("starting a private PostgreSQL", "dir", dir)
@@ -122,7 +125,7 @@ func (d databaseSettings) open(ctx context.Context, log *slog.Logger, mayShare b
 	if err != nil {
 		return nil, err
 	}
-	return &database{url: server.URL(), exited: server.Exited(), stop: server.Stop}, nil
+	return &database{url: server.URL(), direct: server.URL(), exited: server.Exited(), stop: server.Stop}, nil
 }
 
 // migrated opens the database and brings its schema up to date.
@@ -131,7 +134,7 @@ func (d databaseSettings) migrated(ctx context.Context, log *slog.Logger, maySha
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Migrate(ctx, db.url); err != nil {
+	if err := store.Migrate(ctx, db.direct); err != nil {
 		db.stop()
 		return nil, err
 	}

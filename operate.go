@@ -185,7 +185,7 @@ func (d databaseSettings) asItIs(ctx context.Context, log *slog.Logger, do func(
 		return err
 	}
 	defer db.stop()
-	if err := store.CheckSchema(ctx, db.url); err != nil {
+	if err := store.CheckSchema(ctx, db.direct); err != nil {
 		return err
 	}
 	return withStore(ctx, db, log, do)
@@ -193,7 +193,7 @@ func (d databaseSettings) asItIs(ctx context.Context, log *slog.Logger, do func(
 
 // withStore runs do on a store of the database.
 func withStore(ctx context.Context, db *database, log *slog.Logger, do func(*store.Store) error) error {
-	s, err := store.Open(ctx, db.url, store.Options{Log: log})
+	s, err := store.Open(ctx, db.direct, store.Options{Log: log})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type serveCommand struct {
 	databaseSettings
 	Listen        string        `default:"127.0.0.1:8080" env:"TIDEMARK_LISTEN" help:"The address to serve on."`
 	ServiceKey    string        `env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The credential of your own back end, at least 16 characters. Without one, nobody may call the fields that need it."`
-	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. A few more serve hints."`
+	Connections   int           `default:"16" env:"TIDEMARK_CONNECTIONS" help:"Database connections for requests. Some 14 more serve batches, hints and the bus."`
 	PullMembers   int           `default:"500" env:"TIDEMARK_PULL_MEMBERS" help:"Above this many members hints about new messages are merged over a second."`
 	ReceiptNames  int           `default:"200" env:"TIDEMARK_RECEIPT_NAMES" help:"From this many members on, receipts have counts instead of names."`
 	ReceiptMerge  time.Duration `default:"1s" env:"TIDEMARK_RECEIPT_MERGE" help:"How long receiptsChanged gathers moves where receipts have no names."`
@@ -58,7 +59,7 @@ func (c *serveCommand) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer db.stop()
-	n, err := openNode(ctx, db.url, store.Options{Connections: c.Connections, PullMembers: c.PullMembers, ReceiptNames: c.ReceiptNames, Log: log})
+	n, err := openNode(ctx, db.url, store.Options{Connections: c.Connections, Direct: db.direct, PullMembers: c.PullMembers, ReceiptNames: c.ReceiptNames, Log: log})
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func openNode(ctx context.Context, url string, o store.Options) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	bus, err := pgbus.New(url, o.Log)
+	bus, err := pgbus.New(cmp.Or(o.Direct, url), o.Log)
 	if err != nil {
 		s.Close()
 		return nil, err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -92,11 +93,20 @@ func (sn *Snapshot) Close() time.Duration {
 	return time.Since(sn.opened)
 }
 
+// sqlIncarnate begins a new incarnation: PostgreSQL has recovered from a crash.
+const sqlIncarnate = `INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING`
+
 // sqlVersion numbers the snapshot by the transactions that it sees finished. For
 // a later snapshot it is never smaller, and larger once anything was committed
 // between: xmax only grows, and a transaction leaves the list when it ends.
-const sqlVersion = `
-SELECT pg_snapshot_xmax(s)::text::bigint - (SELECT count(*) FROM pg_snapshot_xip(s)) FROM pg_current_snapshot() s`
+// sqlOpening also tells whether there is an incarnation: connections to a pooler
+// outlive a crash.
+const (
+	sqlVersion = versionOf + ` FROM pg_current_snapshot() s`
+	sqlOpening = versionOf + `, EXISTS (SELECT FROM incarnation) FROM pg_current_snapshot() s`
+	versionOf  = `
+SELECT pg_snapshot_xmax(s)::text::bigint - (SELECT count(*) FROM pg_snapshot_xip(s))`
+)
 
 // read opens the transaction if need be and runs do in it, alone. A connection
 // that is lost before anything was read is replaced.
@@ -122,21 +132,39 @@ func (sn *Snapshot) open(ctx context.Context) error {
 		return nil
 	}
 	_, err := sn.store.repeat(ctx, "open snapshot", func() error {
-		var batch pgx.Batch
-		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-		batch.Queue(sqlVersion).QueryRow(func(row pgx.Row) error { return row.Scan(&sn.version) })
-		results := sn.pool.SendBatch(ctx, &batch)
-		tx := results.Tx()
-		if err := results.Close(); err != nil {
-			if tx != nil {
-				_ = tx.Rollback(ctx)
-			}
+		err := sn.begin(ctx)
+		if err != errNoIncarnation {
 			return err
 		}
-		sn.tx, sn.opened = tx, time.Now() // without the wait for a connection
-		return nil
+		if _, err := sn.pool.Exec(ctx, sqlIncarnate); err != nil {
+			return err
+		}
+		return sn.begin(ctx)
 	})
 	return err
+}
+
+var errNoIncarnation = errors.New("PostgreSQL has no incarnation")
+
+func (sn *Snapshot) begin(ctx context.Context) error {
+	var incarnated bool
+	var batch pgx.Batch
+	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	batch.Queue(sqlOpening).QueryRow(func(row pgx.Row) error { return row.Scan(&sn.version, &incarnated) })
+	results := sn.pool.SendBatch(ctx, &batch)
+	tx := results.Tx()
+	err := results.Close()
+	if err == nil && !incarnated {
+		err = errNoIncarnation
+	}
+	if err != nil {
+		if tx != nil {
+			_ = tx.Rollback(ctx)
+		}
+		return err
+	}
+	sn.tx, sn.opened = tx, time.Now() // without the wait for a connection
+	return nil
 }
 
 // pages remembers, for each thing that was handed out, what it was handed out with.

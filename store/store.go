@@ -7,9 +7,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +35,9 @@ type Store struct {
 type Options struct {
 	// Connections is how many connections requests may use at once; 0 means 16.
 	Connections int
+	// Direct is a URL of the same database, if that of [Open] leads to a pooler in
+	// transaction mode, such as pgbouncer: then only requests go through the pooler.
+	Direct string
 	// PullMembers is the largest number of members of a PUSH conversation; 0 means 500.
 	PullMembers int
 	// ReceiptNames is the number of members from which receipts have counts
@@ -43,6 +48,9 @@ type Options struct {
 	// Trace, if set, is called with the text of each statement before it is sent,
 	// from many goroutines.
 	Trace func(sql string)
+	// Busy, if set, is called after each statement, or batch of them, with how long
+	// its connection was busy with it, from many goroutines.
+	Busy func(took time.Duration)
 }
 
 // Open prepares the pools for the database at url (a PostgreSQL URL or DSN). It
@@ -61,18 +69,21 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Connections == 0 {
 		o.Connections = 16
 	}
+	direct := cmp.Or(o.Direct, url)
 	for _, p := range []struct {
 		pool        **pgxpool.Pool
+		url         string
 		connections int
 		lockTimeout string
 	}{
-		{&s.requests, o.Connections, "5s"},
-		{&s.hints, hintConnections, "5s"},
-		{&s.routes, routeConnections, "5s"},
-		{&s.lanes, laneConnections, "100ms"},
+		{&s.requests, url, o.Connections, "5s"},
+		{&s.hints, direct, hintConnections, "5s"},
+		{&s.routes, direct, routeConnections, "5s"},
+		{&s.lanes, direct, laneConnections, "100ms"},
 	} {
 		var err error
-		if *p.pool, err = openPool(ctx, url, p.connections, p.lockTimeout, p.pool == &s.lanes, o.Trace); err != nil {
+		pooled := p.pool == &s.requests && direct != url
+		if *p.pool, err = openPool(ctx, p.url, p.connections, p.lockTimeout, pooled, o); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -82,11 +93,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 
 // Connections beside those for requests.
 const (
-	hintConnections  = 2
+	// hintConnections is one for each lane of events, and some for events that
+	// need a snapshot of their own.
+	hintConnections  = 2 + userLanes
 	routeConnections = 2
-	// laneConnections is one for each kind of lane: credentials, reads, acks, and
-	// what their callers are answered.
-	laneConnections = 4
+	// laneConnections is one for each lane: credentials, reports, acks, and what
+	// their callers are answered.
+	laneConnections = 2 + 2*userLanes
 )
 
 // ForLanes is the same store by connections of their own, on which nobody waits
@@ -112,18 +125,27 @@ func (s *Store) Close() {
 	}
 }
 
-func openPool(ctx context.Context, url string, conns int, lockTimeout string, generic bool, trace func(string)) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, conns int, lockTimeout string, pooled bool, o Options) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
 	}
 	cfg.MaxConns = int32(conns)
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
-	if trace != nil {
-		cfg.ConnConfig.Tracer = tracer(trace)
+	if o.Trace != nil || o.Busy != nil {
+		cfg.ConnConfig.Tracer = tracer{o.Trace, o.Busy}
 	}
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark"
+	if pooled {
+		// What is prepared by a name belongs to one session of the pooler's. Of one
+		// that follows names (pgbouncer since 1.21) the URL may ask for cache_statement.
+		if !strings.Contains(url, "default_query_exec_mode") {
+			cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+		cfg.AfterConnect = checkSession
+		return pgxpool.NewWithConfig(ctx, cfg)
+	}
 	// Lock first, then look: the second statement needs a snapshot of its own.
 	params["default_transaction_isolation"] = "read committed"
 	// Every statement is short and indexed: compiling one costs more than it saves.
@@ -134,20 +156,28 @@ func openPool(ctx context.Context, url string, conns int, lockTimeout string, ge
 	// Every statement goes by an index. While a table is small, reading it as a whole
 	// looks as good, and a prepared statement would keep that plan while it grows.
 	params["enable_seqscan"] = "off"
-	if generic {
-		// Batches differ in nothing that a plan of their own could be better for.
-		params["plan_cache_mode"] = "force_generic_plan"
-	}
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sqlIncarnate)
-		return err
-	}
+	// The statements leave the planner no choice that arguments could decide, and
+	// planning one takes longer than running it.
+	params["plan_cache_mode"] = "force_generic_plan"
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// sqlIncarnate: after a crash of PostgreSQL every connection is a new one, so
-// that the first of them begins a new incarnation.
-const sqlIncarnate = `INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING`
+// sqlSession tells what a session is not set to.
+const sqlSession = `
+SELECT string_agg(name || ' = ' || setting || ' instead of ' || want, ', ' ORDER BY name)
+FROM pg_settings JOIN (VALUES ('default_transaction_isolation', 'read committed'), ('jit', 'off'), ('enable_seqscan', 'off'), ('plan_cache_mode', 'force_generic_plan'), ('lock_timeout', '5000'),
+  ('idle_in_transaction_session_timeout', '60000')) AS w(name, want) USING (name) WHERE setting <> want`
+
+// checkSession fails if a session of the pooler's is not set to what openPool
+// sets ours to: a pooler in transaction mode takes no settings from its clients.
+func checkSession(ctx context.Context, conn *pgx.Conn) error {
+	var differs *string
+	err := conn.QueryRow(ctx, sqlSession).Scan(&differs)
+	if err == nil && differs != nil {
+		err = fmt.Errorf("the pooler's sessions have %s; set that in its connect_query", *differs)
+	}
+	return err
+}
 
 // write runs do in one READ COMMITTED transaction and commits it. The
 // transaction ends when write returns, also if do panics.
@@ -184,25 +214,55 @@ func transact(ctx context.Context, conn *pgxpool.Conn, do func(pgx.Tx) error) er
 // connection is given up.
 const rollbackTimeout = 5 * time.Second
 
-// tracer adapts Options.Trace to pgx.
-type tracer func(sql string)
+// tracer adapts Options.Trace and Options.Busy, either of which may be nil, to pgx.
+type tracer struct {
+	trace func(sql string)
+	busy  func(took time.Duration)
+}
 
 var (
-	_ pgx.QueryTracer = tracer(nil)
-	_ pgx.BatchTracer = tracer(nil)
+	_ pgx.QueryTracer = tracer{}
+	_ pgx.BatchTracer = tracer{}
 )
 
+type tracedSince struct{}
+
+func (t tracer) sent(sql string) {
+	if t.trace != nil {
+		t.trace(sql)
+	}
+}
+
+func (t tracer) began(ctx context.Context) context.Context {
+	if t.busy == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tracedSince{}, time.Now())
+}
+
+func (t tracer) ended(ctx context.Context) {
+	if since, ok := ctx.Value(tracedSince{}).(time.Time); ok {
+		t.busy(time.Since(since))
+	}
+}
+
 func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	t(d.SQL)
-	return ctx
+	t.sent(d.SQL)
+	return t.began(ctx)
 }
 
-func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
+func (t tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	t.ended(ctx)
 }
 
-func (t tracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) { t(d.SQL) }
+func (t tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return t.began(ctx)
+}
 
-func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+func (t tracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	t.sent(d.SQL)
+}
+
+func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) {
+	t.ended(ctx)
+}
