@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"tidemark/bench"
@@ -13,6 +14,11 @@ import (
 )
 
 type benchCommand struct {
+	Run   benchRunCommand   `cmd:"" default:"withargs" help:"Measure, and print the table."`
+	Drive benchDriveCommand `cmd:"" help:"Put one of the same loads on a running server, over its API."`
+}
+
+type benchRunCommand struct {
 	DatabaseURL string `name:"database-url" env:"TIDEMARK_DATABASE_URL" placeholder:"URL" help:"A PostgreSQL server on which a database is made for this and dropped again. Without one, a private PostgreSQL is run."`
 	PostgresBin string `env:"TIDEMARK_POSTGRES_BIN" placeholder:"DIR" help:"Where PostgreSQL's programs are, pgbench among them. Default: PATH, then the usual places."`
 	Quick       bool   `help:"Take under two minutes: less data, shorter measures, no growth tables."`
@@ -21,7 +27,7 @@ type benchCommand struct {
 }
 
 // Run measures; it ends with 1 if a row failed or missed its target.
-func (b *benchCommand) Run(ctx context.Context, log *slog.Logger) error {
+func (b *benchRunCommand) Run(ctx context.Context, log *slog.Logger) error {
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	err := bench.Run(ctx, bench.Options{URL: b.DatabaseURL, BinDir: b.PostgresBin, Quick: b.Quick, Only: b.Only, Results: b.Results, Out: os.Stdout,
 		Backend: func(ctx context.Context, url string) (bench.Backend, error) { return backend(ctx, url, quiet) }})
@@ -31,14 +37,28 @@ func (b *benchCommand) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
+type benchDriveCommand struct {
+	URL        string        `name:"url" required:"" placeholder:"URL" help:"Where the server is: http://host:port."`
+	ServiceKey string        `required:"" env:"TIDEMARK_SERVICE_KEY" placeholder:"KEY" help:"The server's service key. Users and conversations are made with it, and stay."`
+	Load       string        `default:"mark-read" help:"One of inbox, mark-read, send, hint (how late the other session hears), burst (600 reports on one socket), sessions."`
+	Clients    int           `default:"64" help:"How many call at once; for sessions, how many are opened."`
+	Duration   time.Duration `default:"10s" help:"For how long."`
+}
+
+// Run drives a server.
+func (b *benchDriveCommand) Run(ctx context.Context) error {
+	return bench.Drive(ctx, bench.DriveOptions{Address: b.URL, ServiceKey: b.ServiceKey, Load: b.Load, Clients: b.Clients, Length: b.Duration, Out: os.Stdout})
+}
+
 // backend is a server as serve makes it, without a listener.
 func backend(ctx context.Context, url string, log *slog.Logger) (bench.Backend, error) {
-	n, err := openNode(ctx, url, store.Options{Log: log})
+	busy := new(atomic.Int64)
+	n, err := openNode(ctx, url, store.Options{Log: log, Busy: func(took time.Duration) { busy.Add(int64(took)) }})
 	if err != nil {
 		return bench.Backend{}, err
 	}
 	server := n.serve(resolvers.Config{})
-	return bench.Backend{Store: n.store, Handler: server, Stop: func() {
+	return bench.Backend{Store: n.store, Handler: server, Busy: func() time.Duration { return time.Duration(busy.Load()) }, Stop: func() {
 		drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		server.Drain(drain)

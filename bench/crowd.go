@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,7 +11,7 @@ import (
 const (
 	crowdSessions = 500
 	// crowdConversations is how many each of them has: their badge is a sum over these.
-	crowdConversations = 200
+	crowdConversations = 100
 	// crowdPace is ten messages a second.
 	crowdPace = 100 * time.Millisecond
 	// badgeDelay is how late after the last message every badge must be right.
@@ -32,7 +31,7 @@ func (s *suite) crowd(ctx context.Context) ([]trial, func(), error) {
 		return nil, nil, err
 	}
 	listening, cancel := context.WithCancel(ctx)
-	c := &crowd{suite: s, badges: make([]badge, crowdSessions), changed: make(chan struct{}, 1)}
+	c := &crowd{suite: s, server: sv, badges: make([]badge, crowdSessions), changed: make(chan struct{}, 1)}
 	stop := func() {
 		cancel()
 		c.listening.Wait()
@@ -54,6 +53,7 @@ type badge struct{ Unread, Version int64 }
 
 type crowd struct {
 	*suite
+	server    *server
 	sender    *client
 	sent      int64
 	slowest   time.Duration
@@ -154,10 +154,7 @@ func (c *crowd) run(ctx context.Context) (float64, error) {
 	if c.Quick {
 		messages = 20
 	}
-	before, err := c.busy(ctx)
-	if err != nil {
-		return 0, err
-	}
+	before := c.server.Busy()
 	tick := time.NewTicker(crowdPace)
 	defer tick.Stop()
 	for range messages {
@@ -179,19 +176,7 @@ func (c *crowd) run(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	c.slowest = max(c.slowest, time.Since(last))
-	after, err := c.busy(ctx)
-	return (after - before) / float64(messages), err
-}
-
-// busy is for how long the database has executed statements, in milliseconds.
-// Statistics arrive up to a second late.
-func (c *crowd) busy(ctx context.Context) (float64, error) {
-	select {
-	case <-time.After(1500 * time.Millisecond):
-	case <-ctx.Done():
-		return 0, errors.New("interrupted")
-	}
-	return c.db.value(ctx, `SELECT active_time FROM pg_stat_database WHERE datname = current_database()`)
+	return float64((c.server.Busy() - before).Microseconds()) / 1000 / float64(messages), nil
 }
 
 func (c *crowd) note() string {

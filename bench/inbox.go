@@ -12,13 +12,15 @@ import (
 )
 
 // countUnread is what everyone else does: count what lies behind each position.
-// It is given every advantage: no membership periods, no withdrawals looked up.
+// It is given every advantage: no membership periods, and of two forms the one that
+// PostgreSQL did faster, a count for each row (a join grouped by row took 1.4 times as long).
 const countUnread = `
-SELECT v.conv_id, v.unread, sum(v.unread) OVER () FROM (
-  SELECT m.conv_id, count(e.seq) AS unread FROM members m
-  LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
-  LEFT JOIN events e ON e.conv_id = m.conv_id AND e.seq > coalesce(r.read_seq, 0) AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
-  WHERE m.user_id = $1 AND m.left_at IS NULL GROUP BY m.conv_id) v`
+SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
+  SELECT m.conv_id, (
+    SELECT count(*) FROM events e
+    WHERE e.conv_id = m.conv_id AND e.seq > coalesce(r.read_seq, 0) AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id) AS unread
+  FROM members m LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
+  WHERE m.user_id = $1 AND m.left_at IS NULL) v`
 
 const inboxConversations = 200
 
@@ -56,7 +58,8 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 		in.usual, err = in.connect(ctx)
 	}
 	if err == nil {
-		in.ordinals, err = in.connect(ctx, `SET jit = off`)
+		// As the store's own sessions are.
+		in.ordinals, err = in.connect(ctx, `SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_generic_plan`)
 	}
 	if err != nil {
 		sv.stop()
@@ -76,10 +79,10 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 		{name: "unread of each and badge in SQL, " + million, against: "counting, fairest (custom plan, no JIT)", unit: "ms", target: 100,
 			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest)},
 		{name: "the same", against: "counting as a driver runs it (prepared, generic)", unit: "ms", target: 800,
-			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.usual)},
+			prepare: in.warmBoth, ours: in.byOrdinals, reference: in.byCounting(&in.usual)},
 		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: 40,
 			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest)},
-		{name: fmt.Sprintf("first page over HTTP with %d unread and 2,000 mentions", inboxConversations*unread), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
+		{name: fmt.Sprintf("first page over HTTP with %d unread and %d mentions", inboxConversations*unread, 2*min(unread, 1_000)), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
 			ours: in.page("many", listDocument), reference: in.page("few", listDocument)},
 		{name: "first page over HTTP of 5,000 conversations, without badge", against: "of 200", unit: "ms", atMost: true, target: 3,
 			ours: in.page("collector", listWithoutBadge), reference: in.page("many", listWithoutBadge)},
@@ -112,6 +115,16 @@ func (in *inbox) warm(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// warmBoth runs the reference as often, too.
+func (in *inbox) warmBoth(ctx context.Context) error {
+	for range 6 {
+		if err := in.counted(ctx, in.usual, countUnread); err != nil {
+			return err
+		}
+	}
+	return in.warm(ctx)
 }
 
 func (in *inbox) byOrdinals(ctx context.Context) (float64, error) {

@@ -39,7 +39,7 @@ func (ev evaluation) see(ctx context.Context, events []hint.Event) (found []stor
 	if len(wants) == 0 {
 		return found, 0, nil
 	}
-	seen, err := ev.lanes.events.Do(ctx, struct{}{}, wants)
+	seen, err := ev.lanes.events.Do(ctx, store.LaneOf(ev.viewer.User), wants)
 	for k, f := range seen {
 		found[places[k]] = f
 		took += f.Took
@@ -74,8 +74,12 @@ func rest(ctx context.Context, began time.Time, pace time.Duration) bool {
 }
 
 // Pace. The events of one subscription are evaluated at most every minPace, and
-// not more often than ten times what the last evaluation took; what all of them
-// read together keeps one connection busy for two thirds of the time at most.
-const minPace = 100 * time.Millisecond
+// not more often than ten times what the last evaluation took. What all of them
+// read together goes in small batches, each lane of which rests as long as it was
+// busy: two lanes keep the database as busy as one core, and leave the rest to requests.
+const (
+	minPace    = 100 * time.Millisecond
+	eventBatch = 64
+)
 
-func restOfEvents(took time.Duration) time.Duration { return took / 2 }
+func restOfEvents(took time.Duration) time.Duration { return took }

@@ -15,12 +15,13 @@ import (
 // one message on the bus.
 type lanes struct {
 	credentials *lane[store.TokenHash, *chat.Device]
-	reads       *lane[call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]
-	acks        *lane[call[[]store.AckReport, []store.AckResult], []store.AckResult]
-	sends       *store.Lanes[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]
+	// By store.LaneOf.
+	reads *store.Lanes[int, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]
+	acks  *store.Lanes[int, call[[]store.AckReport, []store.AckResult], []store.AckResult]
+	sends *store.Lanes[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]
 	// payloads reads what mutations answer, events what subscriptions tell.
 	payloads *lane[store.Want, store.Found]
-	events   *lane[[]store.Want, []store.Found]
+	events   *store.Lanes[int, []store.Want, []store.Found]
 }
 
 // lane is one for the whole process.
@@ -36,10 +37,10 @@ func newLanes(s *store.Store, relay *hint.Relay) lanes {
 	shared, hints := s.ForLanes(), s.ForHints()
 	return lanes{
 		credentials: store.NewLanes(store.LaneOptions[struct{}, store.TokenHash, *chat.Device]{Carry: whole(shared.Authenticate)}),
-		reads: store.NewLanes(store.LaneOptions[struct{}, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]{
+		reads: store.NewLanes(store.LaneOptions[int, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]{
 			Carry: joined(shared.MarkRead), Alone: joined(s.MarkRead), Divide: store.RefusedOrLocked, Settled: telling[[]store.ReadReport, []store.ReadResult](relay),
 			Weight: listed[store.ReadReport, []store.ReadResult]}),
-		acks: store.NewLanes(store.LaneOptions[struct{}, call[[]store.AckReport, []store.AckResult], []store.AckResult]{
+		acks: store.NewLanes(store.LaneOptions[int, call[[]store.AckReport, []store.AckResult], []store.AckResult]{
 			Carry: joined(shared.Ack), Alone: joined(s.Ack), Divide: store.RefusedOrLocked, Settled: telling[[]store.AckReport, []store.AckResult](relay),
 			Weight: listed[store.AckReport, []store.AckResult]}),
 		// All of a batch wait for the same lock, their conversation's.
@@ -52,8 +53,8 @@ func newLanes(s *store.Store, relay *hint.Relay) lanes {
 				return s.Append(ctx, conv, drafts)
 			}, Settled: telling[store.Draft, store.Appended](relay)}),
 		payloads: store.NewLanes(store.LaneOptions[struct{}, store.Want, store.Found]{Carry: whole(shared.See)}),
-		events: store.NewLanes(store.LaneOptions[struct{}, []store.Want, []store.Found]{
-			Carry: lists(hints.See), Rest: restOfEvents, Weight: func(wants []store.Want) int { return len(wants) }}),
+		events: store.NewLanes(store.LaneOptions[int, []store.Want, []store.Found]{
+			Carry: lists(hints.See), Rest: restOfEvents, Batch: eventBatch, Weight: func(wants []store.Want) int { return len(wants) }}),
 	}
 }
 
@@ -73,8 +74,8 @@ func whole[In, Out any](do func(context.Context, []In) ([]Out, error)) func(cont
 }
 
 // lists carries lists as one list.
-func lists[In, Out any](do func(context.Context, []In) ([]Out, error)) func(context.Context, struct{}, [][]In) ([][]Out, error) {
-	return func(ctx context.Context, _ struct{}, batch [][]In) ([][]Out, error) {
+func lists[In, Out any](do func(context.Context, []In) ([]Out, error)) func(context.Context, int, [][]In) ([][]Out, error) {
+	return func(ctx context.Context, _ int, batch [][]In) ([][]Out, error) {
 		outs, err := do(ctx, slices.Concat(batch...))
 		if err != nil {
 			return nil, err
@@ -88,9 +89,9 @@ func lists[In, Out any](do func(context.Context, []In) ([]Out, error)) func(cont
 }
 
 // joined carries calls with a list each as one list.
-func joined[In, Out any](write func(context.Context, []In) ([]Out, error)) func(context.Context, struct{}, []call[[]In, []Out]) ([][]Out, error) {
+func joined[In, Out any](write func(context.Context, []In) ([]Out, error)) func(context.Context, int, []call[[]In, []Out]) ([][]Out, error) {
 	carry := lists(write)
-	return func(ctx context.Context, key struct{}, calls []call[[]In, []Out]) ([][]Out, error) {
+	return func(ctx context.Context, key int, calls []call[[]In, []Out]) ([][]Out, error) {
 		ins := make([][]In, len(calls))
 		for i, c := range calls {
 			ins[i] = c.in

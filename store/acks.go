@@ -42,11 +42,11 @@ judged AS MATERIALIZED (
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
          CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("x", "cv") + ` AS shown
   FROM input t
-  LEFT JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = t.d AND dv.revoked_at IS NULL LIMIT 1) dv ON true
-  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id LIMIT 1) x ON true
-  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = dv.user_id AND m.conv_id = t.c LIMIT 1) m ON true
-  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id LIMIT 1) cv ON true
-  LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c LIMIT 1) dc ON true),
+  LEFT JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = t.d AND dv.revoked_at IS NULL OFFSET 0) dv ON true
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x ON true
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = dv.user_id AND m.conv_id = t.c OFFSET 0) m ON true
+  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
+  LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c OFFSET 0) dc ON true),
 wanted AS MATERIALIZED (
   SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0
   GROUP BY d, c, epoch HAVING max(v) > min(delivered_seq)),
@@ -72,7 +72,7 @@ const sqlEpochs = `SELECT device_id, install_epoch FROM devices WHERE device_id 
 // since a concurrent ack was ahead.
 const sqlAckTruth = `
 SELECT t.i, dc.delivered_seq FROM unnest($1::int[], $2::text[], $3::text[], $4::int[]) AS t(i, d, c, epoch)
-CROSS JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c LIMIT 1) dc WHERE dc.install_epoch = t.epoch`
+CROSS JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c OFFSET 0) dc WHERE dc.install_epoch = t.epoch`
 
 // Ack merges acknowledgements by maximum into the devices' cursors, in one
 // transaction and one round trip, and answers the merged position for each.

@@ -19,13 +19,20 @@ var sqlEventColumns = `
 
 // sqlEventJoins: one probe by primary key after the other, as in [sqlViewed].
 var sqlEventJoins = probed("users", "a", "user_id", "e.sender") + probed("users", "b", "user_id", "e.subject") + replaced("e") + `
-LEFT JOIN LATERAL (SELECT * FROM events t WHERE t.conv_id = e.conv_id AND t.seq = e.target_seq LIMIT 1) t ON true` +
+LEFT JOIN LATERAL (SELECT * FROM events t WHERE t.conv_id = e.conv_id AND t.seq = e.target_seq OFFSET 0) t ON true` +
 	probed("users", "ta", "user_id", "t.sender") + replaced("t")
+
+// sqlMessageColumns and sqlMessageJoins are what of these concerns events that are
+// messages: lists ask for little else, and joins that find nothing cost, too.
+var (
+	sqlMessageColumns = `e.conv_id, e.seq, e.at, e.sender, a.name, a.erased_at IS NOT NULL, ` + content("e", "true")
+	sqlMessageJoins   = probed("users", "a", "user_id", "e.sender") + replaced("e")
+)
 
 // probed joins the row of a table whose key has a value, if there is one.
 func probed(table, as, key, value string) string {
 	return `
-LEFT JOIN LATERAL (SELECT * FROM ` + table + ` ` + as + ` WHERE ` + as + `.` + key + ` = ` + value + ` LIMIT 1) ` + as + ` ON true`
+LEFT JOIN LATERAL (SELECT * FROM ` + table + ` ` + as + ` WHERE ` + as + `.` + key + ` = ` + value + ` OFFSET 0) ` + as + ` ON true`
 }
 
 // replaced: of a message e that was edited after the viewer had left, what it held
@@ -123,20 +130,26 @@ type eventRow struct {
 	}
 }
 
-// scanEvent reads the columns of sqlEventColumns, and into first what stands
-// before them; plainEvent reads nothing but them.
-func plainEvent(row pgx.CollectableRow) (chat.Event, error) { return scanEvent(row) }
-
-func scanEvent(row pgx.CollectableRow, first ...any) (chat.Event, error) {
+func scanEvent(row pgx.CollectableRow) (chat.Event, error) {
 	var r eventRow
 	t := &r.target
-	columns := append(first, []any{&r.conv, &r.seq, &r.kind, &r.at, &r.sender, &r.senderName, &r.senderErased, &r.subject, &r.subjectName}...)
-	columns = append(columns, r.content.scan()...)
+	columns := append([]any{&r.conv, &r.seq, &r.kind, &r.at, &r.sender, &r.senderName, &r.senderErased, &r.subject, &r.subjectName}, r.content.scan()...)
 	columns = append(append(columns, &t.seq, &t.at, &t.sender, &t.senderName, &t.senderErased), t.content.scan()...)
 	if err := row.Scan(columns...); err != nil {
 		return nil, err
 	}
 	return r.event()
+}
+
+// scanMessage reads the columns of sqlMessageColumns, and into first what stands
+// before them.
+func scanMessage(row pgx.CollectableRow, first ...any) (*chat.Message, error) {
+	var r eventRow
+	columns := append(first, &r.conv, &r.seq, &r.at, &r.sender, &r.senderName, &r.senderErased)
+	if err := row.Scan(append(columns, r.content.scan()...)...); err != nil {
+		return nil, err
+	}
+	return r.content.message(chat.Entry{ConversationID: r.conv, Seq: r.seq, At: chat.DateTime{Time: r.at}, Actor: actor(r.sender, r.senderName, r.senderErased)}), nil
 }
 
 func (r *eventRow) event() (chat.Event, error) {

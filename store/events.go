@@ -60,7 +60,7 @@ func (vw *View) Events(ctx context.Context, c *chat.Conversation, r EventRange) 
 		if err != nil {
 			return nil, err
 		}
-		list, err := pgx.CollectRows(rows, plainEvent)
+		list, err := pgx.CollectRows(rows, scanEvent)
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ func conversationColumns(device string) string {
 const inboxPage = `
 page AS MATERIALIZED (
   SELECT * FROM (SELECT m.conv_id, m.pinned_at IS NOT NULL AS pinned, ` + sqlActivity + ` AS activity
-    FROM members m CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id LIMIT 1) c
+    FROM members m CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
     WHERE m.user_id = $1 AND (m.left_at IS NULL) = $3 AND ` + sqlArchived + ` = $4) k
   WHERE $6::timestamptz IS NULL OR (k.pinned, k.activity, k.conv_id) < ($5::boolean, $6::timestamptz, $7::text)
   ORDER BY k.pinned DESC, k.activity DESC, k.conv_id DESC LIMIT $8)`

@@ -12,13 +12,13 @@ import (
 // the viewer is a member it starts at the newest message; for a period that is
 // over it passes the events behind that period's last message.
 var sqlLastMessage = `
-SELECT ` + sqlEventColumns + `
+SELECT ` + sqlMessageColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
   SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
     SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN q.from_seq AND least(q.to_seq, c.last_message_seq) AND e.kind = 1
     ORDER BY e.seq DESC LIMIT 1) x
-  ORDER BY x.seq DESC LIMIT 1) e ` + sqlEventJoins + `
+  ORDER BY x.seq DESC LIMIT 1) e ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
 
 // LastMessage reads the newest message that the viewer may see, withdrawn ones
@@ -33,7 +33,7 @@ func (vw *View) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Me
 // key from the read position. It passes what lies before the first unread
 // message: joins, leaves, recalled messages and the viewer's own.
 var sqlFirstUnread = `
-SELECT ` + sqlEventColumns + `
+SELECT ` + sqlMessageColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
   SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
@@ -41,7 +41,7 @@ CROSS JOIN LATERAL (
     WHERE e.conv_id = m.conv_id AND e.seq BETWEEN greatest(q.from_seq, coalesce(rp.read_seq, 0) + 1) AND q.to_seq
       AND ` + unreadMessage("e") + `
     ORDER BY e.seq LIMIT 1) x
-  ORDER BY x.seq LIMIT 1) e ` + sqlEventJoins + `
+  ORDER BY x.seq LIMIT 1) e ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`
 
 // FirstUnread reads the first unread message; nil if nothing is unread.
@@ -53,7 +53,7 @@ func (vw *View) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Me
 
 // sqlFirstMention: per conversation of the page $2, the first rows of the same two ranges.
 var sqlFirstMention = `
-SELECT ` + sqlEventColumns + `
+SELECT ` + sqlMessageColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
   SELECT n.seq FROM (
@@ -61,7 +61,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     (SELECT n.seq FROM ` + mentionsOf("''") + ` ORDER BY n.conv_id, n.user_id, n.seq LIMIT 1)) n
   ORDER BY n.seq LIMIT 1) f
-JOIN events e ON e.conv_id = m.conv_id AND e.seq = f.seq ` + sqlEventJoins + `
+JOIN events e ON e.conv_id = m.conv_id AND e.seq = f.seq ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND c.last_mention_seq > coalesce(rp.mention_seq, 0)`
 
 // FirstUnreadMention reads the first unread message that mentions the viewer;
@@ -77,24 +77,24 @@ func (vw *View) messages(ctx context.Context, tx pgx.Tx, sql string, args ...any
 	if err != nil {
 		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, plainEvent)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*chat.Message, error) { return scanMessage(row) })
 	if err != nil {
 		return nil, err
 	}
-	vw.rememberMessages(list)
 	found := make(map[chat.ConversationID]*chat.Message, len(list))
-	for _, e := range list {
-		m := e.(*chat.Message) // these statements select kind 1 only
-		found[m.ConversationID] = m
+	keys := make([]chat.MessageKey, len(list))
+	for i, m := range list {
+		found[m.ConversationID], keys[i] = m, m.Key()
 	}
+	vw.messagePages.remember(keys)
 	return found, nil
 }
 
 // sqlMessage reads one message by primary key, also for its sender, who may have
 // lost sight of it since.
 var sqlMessage = `
-SELECT ` + sqlEventColumns + ` FROM ` + sqlViewed + `
-JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 ` + sqlEventJoins + `
+SELECT ` + sqlMessageColumns + ` FROM ` + sqlViewed + `
+JOIN events e ON e.conv_id = m.conv_id AND e.seq = $3 AND e.kind = 1 ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND (` + visible("e.seq") + ` OR e.sender = $1)`
 
 // Message reads one message that the viewer sent or may see; nil if there is none.

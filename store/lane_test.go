@@ -18,8 +18,8 @@ import (
 // lanes carry reports, acks and messages of all callers of a process together,
 // as the server does.
 type lanes struct {
-	reads *store.Lanes[struct{}, []store.ReadReport, []store.ReadResult]
-	acks  *store.Lanes[struct{}, []store.AckReport, []store.AckResult]
+	reads *store.Lanes[int, []store.ReadReport, []store.ReadResult]
+	acks  *store.Lanes[int, []store.AckReport, []store.AckResult]
 	sends *store.Lanes[chat.ConversationID, []store.Draft, []store.Appended]
 	// together is how many calls went in company.
 	together atomic.Int64
@@ -27,18 +27,18 @@ type lanes struct {
 
 func newLanes(s *store.Store) *lanes {
 	shared, l := s.ForLanes(), &lanes{}
-	l.reads = store.NewLanes(store.LaneOptions[struct{}, []store.ReadReport, []store.ReadResult]{
-		Carry: func(ctx context.Context, _ struct{}, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
+	l.reads = store.NewLanes(store.LaneOptions[int, []store.ReadReport, []store.ReadResult]{
+		Carry: func(ctx context.Context, _ int, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
 			return carry(ctx, l, calls, shared.MarkRead)
 		},
-		Alone: func(ctx context.Context, _ struct{}, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
+		Alone: func(ctx context.Context, _ int, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
 			return carry(ctx, l, calls, s.MarkRead)
 		}, Divide: store.RefusedOrLocked})
-	l.acks = store.NewLanes(store.LaneOptions[struct{}, []store.AckReport, []store.AckResult]{
-		Carry: func(ctx context.Context, _ struct{}, calls [][]store.AckReport) ([][]store.AckResult, error) {
+	l.acks = store.NewLanes(store.LaneOptions[int, []store.AckReport, []store.AckResult]{
+		Carry: func(ctx context.Context, _ int, calls [][]store.AckReport) ([][]store.AckResult, error) {
 			return carry(ctx, l, calls, shared.Ack)
 		},
-		Alone: func(ctx context.Context, _ struct{}, calls [][]store.AckReport) ([][]store.AckResult, error) {
+		Alone: func(ctx context.Context, _ int, calls [][]store.AckReport) ([][]store.AckResult, error) {
 			return carry(ctx, l, calls, s.Ack)
 		}, Divide: store.RefusedOrLocked})
 	l.sends = store.NewLanes(store.LaneOptions[chat.ConversationID, []store.Draft, []store.Appended]{
@@ -69,14 +69,14 @@ func (w *world) MarkRead(ctx context.Context, reports []store.ReadReport) ([]sto
 	if w.lanes == nil {
 		return w.Store.MarkRead(ctx, reports)
 	}
-	return w.lanes.reads.Do(ctx, struct{}{}, reports)
+	return w.lanes.reads.Do(ctx, store.LaneOf(reports[0].User), reports)
 }
 
 func (w *world) Ack(ctx context.Context, reports []store.AckReport) ([]store.AckResult, error) {
 	if w.lanes == nil {
 		return w.Store.Ack(ctx, reports)
 	}
-	return w.lanes.acks.Do(ctx, struct{}{}, reports)
+	return w.lanes.acks.Do(ctx, int(reports[0].Device[0])%2, reports)
 }
 
 func (w *world) Append(ctx context.Context, conv chat.ConversationID, drafts []store.Draft) ([]store.Appended, error) {

@@ -87,18 +87,18 @@ judged AS MATERIALIZED (
          coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.seen_seq, 0) AS seen_seq,
          coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked, ` + sqlShown("x", "c") + ` AS shown
   FROM input t
-  LEFT JOIN LATERAL (SELECT * FROM events old WHERE old.conv_id = $1 AND old.sender = t.sender AND old.client_message_id = t.client_id LIMIT 1) old ON true
+  LEFT JOIN LATERAL (SELECT * FROM events old WHERE old.conv_id = $1 AND old.sender = t.sender AND old.client_message_id = t.client_id OFFSET 0) old ON true
   LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = t.sender AND m.conv_id = $1 AND m.left_at IS NULL
     AND current_setting('tidemark.locked', true) = m.conv_id LIMIT 1) m ON true
-  LEFT JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id LIMIT 1) c ON true
-  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = m.user_id AND t.up_to IS NOT NULL LIMIT 1) x ON true
-  LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id AND t.up_to IS NOT NULL LIMIT 1) rp ON true),
+  LEFT JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c ON true
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = m.user_id AND t.up_to IS NOT NULL OFFSET 0) x ON true
+  LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id AND t.up_to IS NOT NULL OFFSET 0) rp ON true),
 numbered AS MATERIALIZED (
   SELECT j.*, row_number() OVER (ORDER BY i) AS n, row_number() OVER (PARTITION BY sender ORDER BY i) AS own
   FROM judged j WHERE old_seq IS NULL AND member AND NOT ahead),
 named AS MATERIALIZED (
   SELECT x.i, x.user_id, min(x.k) AS k FROM unnest($9::bigint[], $10::text[]) WITH ORDINALITY AS x(i, user_id, k)
-  CROSS JOIN LATERAL (SELECT FROM members m WHERE m.user_id = x.user_id AND m.conv_id = $1 AND m.left_at IS NULL LIMIT 1) m GROUP BY 1, 2),
+  CROSS JOIN LATERAL (SELECT FROM members m WHERE m.user_id = x.user_id AND m.conv_id = $1 AND m.left_at IS NULL OFFSET 0) m GROUP BY 1, 2),
 raised AS (
   UPDATE conversations c SET
     head = head + k.n, message_ord = message_ord + k.n, last_message_seq = head + k.n, last_activity_seq = head + k.n,

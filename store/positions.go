@@ -19,7 +19,7 @@ const sqlMovePositions = `
 ordinals AS (
   SELECT w.u, w.c, w.v, w.mention_v, coalesce(e.message_ord, 0) AS read_ord, coalesce(o.sender_ord, 0) AS read_own
   FROM wanted w
-  LEFT JOIN LATERAL (SELECT e.message_ord FROM events e WHERE e.conv_id = w.c AND e.seq = w.v LIMIT 1) e ON true
+  LEFT JOIN LATERAL (SELECT e.message_ord FROM events e WHERE e.conv_id = w.c AND e.seq = w.v OFFSET 0) e ON true
   LEFT JOIN LATERAL (
     SELECT x.sender_ord FROM events x WHERE x.conv_id = w.c AND x.sender = w.u AND x.kind = 1 AND x.seq <= w.v
     ORDER BY x.seq DESC LIMIT 1) o ON true),

@@ -37,8 +37,7 @@ type ReadResult struct {
 // before reports of one position are merged, so that one beyond head does not
 // spoil its neighbour. A report that the snapshot shows to change nothing does not
 // reach the upsert. All by primary keys, and events_own for the ordinal, one probe
-// after the other: the limits forbid plans that read a table as a whole, which look
-// good while it is small and stay with a prepared statement while it grows.
+// after the other, as in [sqlViewed].
 // $1 index, $2 user, $3 conversation, $4 seq, $5 revision, $6 keep mentions, one of each per report.
 var sqlMarkRead = `
 WITH input AS (
@@ -51,10 +50,10 @@ judged AS MATERIALIZED (
          coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.seen_seq, 0) AS seen_seq,
          coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked
   FROM input t
-  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = t.u AND x.erased_at IS NULL LIMIT 1) x ON true
-  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = t.u AND m.conv_id = t.c LIMIT 1) m ON true
-  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id LIMIT 1) cv ON true
-  LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c LIMIT 1) rp ON true),
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = t.u AND x.erased_at IS NULL OFFSET 0) x ON true
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = t.u AND m.conv_id = t.c OFFSET 0) m ON true
+  LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
+  LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c OFFSET 0) rp ON true),
 wanted AS MATERIALIZED (
   SELECT u, c, max(v) AS v, coalesce(max(v) FILTER (WHERE NOT keep), 0) AS mention_v,
          CASE WHEN max(v) FILTER (WHERE rev IS NULL) = max(v) THEN NULL ELSE min(rev) END AS rev
@@ -72,7 +71,7 @@ LEFT JOIN moved n ON n.user_id = j.u AND n.conv_id = j.c AND j.refused = 0 ORDER
 // caller is told what is, not what was.
 const sqlReadTruth = `
 SELECT t.i, r.read_seq, r.revision, r.mention_seq, r.marked_unread, r.seen_seq FROM unnest($1::int[], $2::text[], $3::text[]) AS t(i, u, c)
-CROSS JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c LIMIT 1) r ORDER BY t.i`
+CROSS JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c OFFSET 0) r ORDER BY t.i`
 
 // MarkRead merges reports by maximum into the users' read positions, in one
 // transaction and one round trip, and answers the merged truth for each. A

@@ -38,16 +38,16 @@ SELECT k.i, ` + conversationColumns("k.d") + ` FROM unnest($1::text[], $2::text[
 ` + wantedView
 
 var sqlWantedMessages = `
-SELECT k.i, ` + sqlEventColumns + ` FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k(u, c, s, i)
+SELECT k.i, ` + sqlMessageColumns + ` FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k(u, c, s, i)
 ` + wantedView + `
-CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = k.s AND e.kind = 1 LIMIT 1) e` + sqlEventJoins + `
+CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = k.s AND e.kind = 1 OFFSET 0) e` + sqlMessageJoins + `
 WHERE ` + visible("e.seq") + ` OR e.sender = m.user_id`
 
-// wantedView is [sqlViewed] for each want k.
+// wantedView is [sqlViewed] for each want k, by the same probes.
 const wantedView = `
-CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = k.u AND m.conv_id = k.c LIMIT 1) m
-CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id LIMIT 1) c
-LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id LIMIT 1) rp ON true`
+CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = k.u AND m.conv_id = k.c OFFSET 0) m
+CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
+LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id OFFSET 0) rp ON true`
 
 // See reads what many callers want from one snapshot and in one round trip. What
 // several want is read once, and handed to each of them: it must not be changed.
@@ -143,11 +143,7 @@ func (g *gathering) batch(s *Store) *pgx.Batch {
 			columnOf(g.messages.list, func(m wantedMessage) chat.ConversationID { return m.Conversation }),
 			columnOf(g.messages.list, func(m wantedMessage) chat.Seq { return m.Seq })).Query(func(rows pgx.Rows) error {
 			return collectNumbered(rows, g.contents, func(row pgx.CollectableRow, i *int64) (*chat.Message, error) {
-				e, err := scanEvent(row, i)
-				if err != nil {
-					return nil, err
-				}
-				return e.(*chat.Message), nil // the statement selects kind 1 only
+				return scanMessage(row, i)
 			})
 		})
 	}
