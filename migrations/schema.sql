@@ -242,7 +242,7 @@ ALTER TABLE ONLY public.read_positions
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (user_id);
 
-CREATE INDEX device_cursors_conversation ON public.device_cursors USING btree (conv_id);
+CREATE INDEX device_cursors_devices ON public.device_cursors USING btree (conv_id, device_id);
 
 CREATE INDEX devices_user ON public.devices USING btree (user_id);
 
@@ -268,7 +268,7 @@ CREATE INDEX members_present ON public.members USING btree (conv_id, user_id) WH
 
 CREATE INDEX membership_periods_conversation ON public.membership_periods USING btree (conv_id);
 
-CREATE INDEX read_positions_conversation ON public.read_positions USING btree (conv_id);
+CREATE INDEX read_positions_members ON public.read_positions USING btree (conv_id, user_id);
 
 ALTER TABLE ONLY public.devices
     ADD CONSTRAINT devices_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(user_id);

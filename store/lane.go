@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -23,7 +25,8 @@ type Lanes[K comparable, In, Out any] struct {
 	mu      sync.Mutex
 	queues  map[K][]*entry[In, Out] // a key is here while its lane runs
 	waiting int                     // the weight of what is in all queues
-	running sync.WaitGroup
+	running int                     // goroutines
+	idle    sync.Cond               // told when running comes to 0
 }
 
 // LaneOptions say what lanes carry. Carry alone is required.
@@ -90,7 +93,9 @@ func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In
 	if o.Weight == nil {
 		o.Weight = func(In) int { return 1 }
 	}
-	return &Lanes[K, In, Out]{o: o, queues: map[K][]*entry[In, Out]{}}
+	l := &Lanes[K, In, Out]{o: o, queues: map[K][]*entry[In, Out]{}}
+	l.idle.L = &l.mu
+	return l
 }
 
 // entry is one call on its way.
@@ -128,7 +133,26 @@ func (l *Lanes[K, In, Out]) Waiting() int {
 }
 
 // Wait waits until nothing is under way. Calls may still come.
-func (l *Lanes[K, In, Out]) Wait() { l.running.Wait() }
+func (l *Lanes[K, In, Out]) Wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.running > 0 {
+		l.idle.Wait()
+	}
+}
+
+// begin runs do in a goroutine that Wait waits for. It is called with the lock.
+func (l *Lanes[K, In, Out]) begin(do func()) {
+	l.running++
+	go func() {
+		do()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.running--; l.running == 0 {
+			l.idle.Broadcast()
+		}
+	}()
+}
 
 func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
 	l.mu.Lock()
@@ -140,7 +164,7 @@ func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
 	queue, running := l.queues[key]
 	l.queues[key] = append(queue, e)
 	if !running {
-		l.running.Go(func() { l.run(key) })
+		l.begin(func() { l.run(key) })
 	}
 	return nil
 }
@@ -197,9 +221,7 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 	for i, e := range batch {
 		calls[i] = e.call
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
-	outs, err := l.o.Carry(ctx, key, calls)
-	cancel()
+	outs, err := attempt(l.o.Carry, key, calls)
 	switch {
 	case err == nil || !l.o.Divide(err):
 		l.settle(batch, calls, outs, err)
@@ -207,13 +229,26 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 		l.carry(key, batch[:len(batch)/2])
 		l.carry(key, batch[len(batch)/2:])
 	default:
-		l.running.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
-			defer cancel()
-			outs, err := l.o.Alone(ctx, key, calls)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.begin(func() {
+			outs, err := attempt(l.o.Alone, key, calls)
 			l.settle(batch, calls, outs, err)
 		})
 	}
+}
+
+// attempt does a batch within carryTimeout. A panic is the batch's error: nobody
+// above this goroutine would recover it.
+func attempt[K, In, Out any](do func(context.Context, K, []In) ([]Out, error), key K, calls []In) (outs []Out, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a batch: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(ctx, key, calls)
 }
 
 func (l *Lanes[K, In, Out]) settle(batch []*entry[In, Out], calls []In, outs []Out, err error) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,6 +258,20 @@ func TestLaneFailsAsAWhole(t *testing.T) {
 	if len(l.settled) != 3 {
 		t.Errorf("settled: %v", l.settled)
 	}
+}
+
+// TestLaneSurvivesAPanic: it is the error of its batch, and the lane goes on.
+func TestLaneSurvivesAPanic(t *testing.T) {
+	l := store.NewLanes(store.LaneOptions[struct{}, int, int]{
+		Carry: func(_ context.Context, _ struct{}, batch []int) ([]int, error) { return []int{10 / batch[0]}, nil },
+	})
+	if _, err := l.Do(t.Context(), struct{}{}, 0); err == nil || !strings.Contains(err.Error(), "divide by zero") {
+		t.Errorf("the panic was answered %v", err)
+	}
+	if got, err := l.Do(t.Context(), struct{}{}, 5); got != 2 || err != nil {
+		t.Errorf("afterwards: %d, %v", got, err)
+	}
+	l.Wait()
 }
 
 // TestLaneAndCallersWhoLeave: who leaves is answered at once. Their call stands
