@@ -108,6 +108,9 @@ type database struct {
 // open finds the database: the one at the URL, the private one that a running
 // server has, or a private one started now.
 func (d databaseSettings) open(ctx context.Context, log *slog.Logger, mayShare bool) (*database, error) {
+	if d.DatabaseURL == "" && d.DirectURL != "" {
+		return nil, errors.New("--direct-url is the way around a pooler; name the pooler with --database-url, or leave --direct-url out")
+	}
 	if d.DatabaseURL != "" {
 		return &database{url: d.DatabaseURL, direct: cmp.Or(d.DirectURL, d.DatabaseURL), stop: func() {}}, nil
 	}

@@ -222,9 +222,10 @@ func (d *drive) burst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
 	defer s.conn.CloseNow()
 	began := time.Now()
-	var sending sync.WaitGroup
 	var sendErr error
 	sending.Go(func() {
 		for n := range reports {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"tidemark/chat"
 	"tidemark/hint"
@@ -33,17 +34,33 @@ type call[In, Out any] struct {
 	hints func(Out, error) []hint.Hint
 }
 
+// readLimit is how long a batch of reads may take, so that its halves may still be
+// answered in time.
+const readLimit = 3 * time.Second
+
+// badgeWeight is what a badge counts for in a batch: it looks at all of its
+// viewer's conversations.
+const badgeWeight = 16
+
+func weightOf(w store.Want) int {
+	if w.Badge {
+		return badgeWeight
+	}
+	return 1
+}
+
 func newLanes(s *store.Store, relay *hint.Relay) lanes {
 	shared, hints := s.ForLanes(), s.ForHints()
 	return lanes{
-		credentials: store.NewLanes(store.LaneOptions[struct{}, store.TokenHash, *chat.Device]{Carry: whole(shared.Authenticate)}),
+		credentials: store.NewLanes(store.LaneOptions[struct{}, store.TokenHash, *chat.Device]{Carry: whole(shared.Authenticate), Divide: store.ReadFailed, Limit: readLimit}),
 		reads: store.NewLanes(store.LaneOptions[int, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]{
 			Carry: joined(shared.MarkRead), Alone: joined(s.MarkRead), Divide: store.RefusedOrLocked, Settled: telling[[]store.ReadReport, []store.ReadResult](relay),
 			Weight: listed[store.ReadReport, []store.ReadResult]}),
 		acks: store.NewLanes(store.LaneOptions[int, call[[]store.AckReport, []store.AckResult], []store.AckResult]{
 			Carry: joined(shared.Ack), Alone: joined(s.Ack), Divide: store.RefusedOrLocked, Settled: telling[[]store.AckReport, []store.AckResult](relay),
 			Weight: listed[store.AckReport, []store.AckResult]}),
-		// All of a batch wait for the same lock, their conversation's.
+		// All of a batch wait for the same lock, their conversation's, so that halving
+		// it would not help.
 		sends: store.NewLanes(store.LaneOptions[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]{
 			Carry: func(ctx context.Context, conv chat.ConversationID, calls []call[store.Draft, store.Appended]) ([]store.Appended, error) {
 				drafts := make([]store.Draft, len(calls))
@@ -52,9 +69,9 @@ func newLanes(s *store.Store, relay *hint.Relay) lanes {
 				}
 				return s.Append(ctx, conv, drafts)
 			}, Settled: telling[store.Draft, store.Appended](relay)}),
-		payloads: store.NewLanes(store.LaneOptions[struct{}, store.Want, store.Found]{Carry: whole(shared.See)}),
+		payloads: store.NewLanes(store.LaneOptions[struct{}, store.Want, store.Found]{Carry: whole(shared.See), Divide: store.ReadFailed, Limit: readLimit, Weight: weightOf}),
 		events: store.NewLanes(store.LaneOptions[int, []store.Want, []store.Found]{
-			Carry: lists(hints.See), Rest: restOfEvents, Batch: eventBatch, Weight: func(wants []store.Want) int { return len(wants) }}),
+			Carry: lists(hints.See), Divide: store.ReadFailed, Limit: readLimit, Rest: restOfEvents, Batch: eventBatch, Weight: func(wants []store.Want) int { return len(wants) }}),
 	}
 }
 

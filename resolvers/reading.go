@@ -151,6 +151,11 @@ func movedBy(reports []store.ReadReport, results []store.ReadResult) (moved []st
 
 // readUpToHints tells of what moved; of everything if that is not known.
 func readUpToHints(ctx context.Context, reports []store.ReadReport, results []store.ReadResult, err error) []hint.Hint {
+	for _, r := range results {
+		if err == nil && r.Err != nil && !errors.As(r.Err, new(*chat.Error)) {
+			err = r.Err // it may have moved
+		}
+	}
 	if err == nil {
 		moved := movedBy(reports, results)
 		return worthTelling(len(moved) > 0, nil, allReadHints(ctx, moved)...)

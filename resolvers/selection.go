@@ -44,7 +44,8 @@ func selectionOf(ctx context.Context) selected {
 }
 
 func selectsPart(ctx context.Context, f graphql.CollectedField, of string) bool {
-	for _, child := range graphql.CollectFields(graphql.GetOperationContext(ctx), f.Selections, []string{of}) {
+	// Without a type, so that fragments on interfaces are looked into as well.
+	for _, child := range graphql.CollectFields(graphql.GetOperationContext(ctx), f.Selections, nil) {
 		for _, part := range parts[of] {
 			if child.Name == part {
 				return true
@@ -73,10 +74,11 @@ func (m mutation) look(ctx context.Context, conv chat.ConversationID, seq chat.S
 	s, view := selectionOf(ctx), viewOf(ctx)
 	if s.rows && (s.conversation || s.message || s.badge) {
 		found, err := m.lanes.payloads.Do(ctx, struct{}{}, s.want(callerOf(ctx).viewer(), conv, seq))
-		if err != nil {
+		if err == nil {
+			view.Hold(found)
+		} else if ctx.Err() != nil {
 			return nil, nil, err
-		}
-		view.Hold(found)
+		} // otherwise in a snapshot of its own: what was written must be answered
 	}
 	if s.message && seq != 0 {
 		if message, err = view.Message(ctx, conv, seq); err != nil {

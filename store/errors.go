@@ -120,6 +120,10 @@ func Refused(err error) bool {
 	return false
 }
 
+// ReadFailed reports whether a read failed for anything but a connection that is
+// gone: since it changes nothing, each half of its batch may do better.
+func ReadFailed(err error) bool { return !connectionLost(err) }
+
 // RefusedOrLocked is [Refused], and true of a batch that waited too long for a
 // lock, if each of its calls needs a lock of its own.
 func RefusedOrLocked(err error) bool {

@@ -44,6 +44,8 @@ type LaneOptions[K comparable, In, Out any] struct {
 	// Settled is told once of each call, with its result or the error of the whole,
 	// before the callers are; nil tells nobody. It must not block.
 	Settled func(batch []In, results []Out, err error)
+	// Limit is how long a batch may take; 0 means 10 s.
+	Limit time.Duration
 	// Rest is for how long a lane rests after a batch that took that long: what
 	// arrives meanwhile goes with the next. nil means not at all.
 	Rest func(took time.Duration) time.Duration
@@ -70,7 +72,11 @@ func LaneOf(user chat.UserID) int {
 	return int(maphash.String(laneSeed, string(user)) % userLanes)
 }
 
-// carryTimeout is how long a batch may take.
+// longestRest bounds a lane's rest: after a batch that was slow for reasons of its
+// own nobody must wait for long, a shutdown neither.
+const longestRest = time.Second
+
+// carryTimeout is how long a batch may take, if the options do not say.
 const carryTimeout = 10 * time.Second
 
 // NewLanes makes lanes. [Lanes.Wait] must be called before what they use is closed.
@@ -83,6 +89,9 @@ func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In
 	}
 	if o.Settled == nil {
 		o.Settled = func([]In, []Out, error) {}
+	}
+	if o.Limit == 0 {
+		o.Limit = carryTimeout
 	}
 	if o.Batch == 0 {
 		o.Batch = 256
@@ -180,7 +189,7 @@ func (l *Lanes[K, In, Out]) run(key K) {
 		}
 		began := time.Now()
 		l.carry(key, batch)
-		if rest := l.o.Rest(time.Since(began)); rest > 0 {
+		if rest := min(l.o.Rest(time.Since(began)), longestRest); rest > 0 {
 			time.Sleep(rest)
 		}
 	}
@@ -221,7 +230,7 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 	for i, e := range batch {
 		calls[i] = e.call
 	}
-	outs, err := attempt(l.o.Carry, key, calls)
+	outs, err := attempt(l.o.Carry, l.o.Limit, key, calls)
 	switch {
 	case err == nil || !l.o.Divide(err):
 		l.settle(batch, calls, outs, err)
@@ -232,27 +241,35 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.begin(func() {
-			outs, err := attempt(l.o.Alone, key, calls)
+			outs, err := attempt(l.o.Alone, carryTimeout, key, calls)
 			l.settle(batch, calls, outs, err)
 		})
 	}
 }
 
-// attempt does a batch within carryTimeout. A panic is the batch's error: nobody
+// attempt does a batch within limit. A panic is the batch's error: nobody
 // above this goroutine would recover it.
-func attempt[K, In, Out any](do func(context.Context, K, []In) ([]Out, error), key K, calls []In) (outs []Out, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), carryTimeout)
+func attempt[K, In, Out any](do func(context.Context, K, []In) ([]Out, error), limit time.Duration, key K, calls []In) (outs []Out, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a batch: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return do(ctx, key, calls)
+	defer recovered(&err)
+	if outs, err = do(ctx, key, calls); err == nil && len(outs) != len(calls) {
+		err = fmt.Errorf("%d results for a batch of %d", len(outs), len(calls))
+	}
+	return outs, err
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic in a batch: %v\n%s", p, debug.Stack())
+	}
 }
 
 func (l *Lanes[K, In, Out]) settle(batch []*entry[In, Out], calls []In, outs []Out, err error) {
-	l.o.Settled(calls, outs, err)
+	func() {
+		defer recovered(&err)
+		l.o.Settled(calls, outs, err)
+	}()
 	for i, e := range batch {
 		if e.err = err; err == nil {
 			e.out = outs[i]

@@ -79,7 +79,8 @@ CROSS JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.c
 // NOT_MEMBER; one beyond the end of a membership that is over is capped there,
 // one with an older revision is answered with the truth and ignored. An erased
 // user is UNAUTHENTICATED. Refused reports do not spoil the others; the error of
-// the call itself is the database's. Safe to repeat, and repeated within ctx if the connection is lost.
+// the call itself is the database's, and so is that of a report which lost its row to a
+// concurrent change and could not be tried again: that one may have moved. Safe to repeat, and repeated within ctx if the connection is lost.
 func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResult, error) {
 	results := make([]ReadResult, len(reports))
 	ends := make([]chat.Seq, len(reports))
@@ -91,9 +92,8 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 	if err != nil {
 		return nil, err
 	}
-	if again, err := s.settleLost(ctx, reports, results, ends); err == nil {
-		repeated = repeated || again
-	}
+	again := s.settleLost(ctx, reports, results, ends)
+	repeated = repeated || again
 	for i := range results {
 		if r := &results[i]; repeated && r.Err == nil {
 			r.Moved, r.Seen.Previous = true, 0 // from nobody knows where
@@ -104,9 +104,9 @@ func (s *Store) MarkRead(ctx context.Context, reports []ReadReport) ([]ReadResul
 
 // settleLost looks again at reports that were to move and did not. They are told
 // what is now, and one that is still ahead of that goes once more: by then nothing
-// else that is older can stand in its way. An error leaves the results as they
-// are, since what the first pass moved must be told all the same.
-func (s *Store) settleLost(ctx context.Context, reports []ReadReport, results []ReadResult, ends []chat.Seq) (repeated bool, err error) {
+// else that is older can stand in its way. If that fails it is their error, not
+// that of those which have moved. repeated is as [Store.repeat] tells.
+func (s *Store) settleLost(ctx context.Context, reports []ReadReport, results []ReadResult, ends []chat.Seq) (repeated bool) {
 	var lost []int
 	for i, r := range results {
 		if r.Err == nil && r.lost {
@@ -114,11 +114,17 @@ func (s *Store) settleLost(ctx context.Context, reports []ReadReport, results []
 		}
 	}
 	if len(lost) == 0 {
-		return false, nil
+		return false
+	}
+	fail := func(index []int, err error) {
+		for _, i := range index {
+			results[i] = ReadResult{Err: err}
+		}
 	}
 	now := map[int]chat.Position{}
-	if _, err = s.repeat(ctx, "read truth", func() error { return s.readTruth(ctx, reports, lost, now) }); err != nil {
-		return false, err
+	if _, err := s.repeat(ctx, "read truth", func() error { return s.readTruth(ctx, reports, lost, now) }); err != nil {
+		fail(lost, err)
+		return false
 	}
 	var again []int
 	for _, i := range lost {
@@ -129,14 +135,16 @@ func (s *Store) settleLost(ctx context.Context, reports []ReadReport, results []
 		}
 	}
 	if len(again) == 0 {
-		return false, nil
+		return false
 	}
 	better := slices.Clone(results)
-	repeated, err = s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, better, ends) })
-	if err == nil {
-		copy(results, better)
+	repeated, err := s.repeat(ctx, "mark read", func() error { return s.markReadOnce(ctx, reports, again, better, ends) })
+	if err != nil {
+		fail(again, err)
+		return false
 	}
-	return repeated, err
+	copy(results, better)
+	return repeated
 }
 
 // readColumns are the reports at index as the columns of a statement.
