@@ -32,8 +32,8 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 		backend.Stop()
 		return nil, nil, err
 	}
-	// By indexes, as ours: left alone it reads the users as a whole for each message.
-	for _, sql := range []string{`SET enable_seqscan = off`, `SET jit = off`} {
+	// By primary keys, as ours: left alone it reads the users as a whole for each message.
+	for _, sql := range []string{`SET enable_seqscan = off`, `SET enable_hashjoin = off`, `SET enable_mergejoin = off`, `SET jit = off`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			_ = conn.Close(ctx)
 			backend.Stop()
@@ -43,7 +43,7 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 	r := &receipts{store: backend.Store, viewer: "reader1", conversation: "forum", conn: conn}
 	stop := func() { _ = conn.Close(context.Background()); backend.Stop() }
 	return []trial{{name: fmt.Sprintf("receipts of a page of %d messages, %d members", receiptPage, receiptMembers),
-		against: fmt.Sprintf("%d counting queries, fairest (by indexes, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
+		against: fmt.Sprintf("%d counting queries, fairest (by primary keys, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
 }
 
 type receipts struct {
