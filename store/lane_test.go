@@ -67,14 +67,14 @@ func carry[In, Out any](ctx context.Context, l *lanes, calls [][]In, do func(con
 }
 
 func (w *world) MarkRead(ctx context.Context, reports []store.ReadReport) ([]store.ReadResult, error) {
-	if w.lanes == nil {
+	if w.lanes == nil || len(reports) == 0 {
 		return w.Store.MarkRead(ctx, reports)
 	}
 	return w.lanes.reads.Do(ctx, store.LaneOf(reports[0].User), reports)
 }
 
 func (w *world) Ack(ctx context.Context, reports []store.AckReport) ([]store.AckResult, error) {
-	if w.lanes == nil {
+	if w.lanes == nil || len(reports) == 0 {
 		return w.Store.Ack(ctx, reports)
 	}
 	return w.lanes.acks.Do(ctx, int(reports[0].Device[0])%2, reports)

@@ -73,12 +73,22 @@ func fillInbox(t testing.TB, conn *pgx.Conn, convs, n int) {
 func readUpTo(t testing.TB, conn *pgx.Conn, seq int) {
 	t.Helper()
 	for _, sql := range []string{
-		`DELETE FROM read_positions`,
+		`TRUNCATE read_positions`,
 		fmt.Sprintf(`INSERT INTO read_positions (user_id, conv_id, read_seq, read_ord, read_own, seen_seq, mention_seq)
 			SELECT 'reader', conv_id, %d, greatest(0, %d - 2), 0, %d, %d FROM conversations`, seq, seq, seq, seq),
 		`VACUUM (ANALYZE) read_positions`,
 	} {
 		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// asTheStore sets a session as the store's own are.
+func asTheStore(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for _, sql := range []string{`SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_generic_plan`} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,6 +102,7 @@ func TestPlanOfUnread(t *testing.T) {
 	w := newWorld(t)
 	conn := w.conn(t)
 	const messages = 10_000
+	asTheStore(t, conn)
 	fillInbox(t, conn, 200, messages)
 	statements := map[string]func() plan{
 		"badge": func() plan { return explain(t, conn, store.SQLBadges, []string{"reader"}) },
@@ -112,8 +123,8 @@ func TestPlanOfUnread(t *testing.T) {
 				if n.Loops > 0 && (n.Relation == "events" || strings.HasPrefix(n.Index, "events")) {
 					t.Errorf("%s at read %d touches events: %s %s", name, read, n.Node, n.Index)
 				}
-				if n.Node == "Seq Scan" && n.Relation == "members" && n.Loops > 0 && name == "badge" {
-					t.Logf("%s reads %s in sequence", name, n.Relation)
+				if n.Node == "Seq Scan" && n.Loops > 0 {
+					t.Errorf("%s reads %s in sequence", name, n.Relation)
 				}
 			})
 			buffers[name] = append(buffers[name], p.Hit+p.Read)
