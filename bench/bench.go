@@ -24,7 +24,7 @@ type Options struct {
 	URL string
 	// BinDir is where PostgreSQL's programs are, pgbench among them; empty searches.
 	BinDir string
-	// Quick takes some two minutes: less data, shorter runs, no growth tables.
+	// Quick takes some three minutes: less data, shorter runs, no growth tables.
 	Quick bool
 	// Only selects a group of rows (inbox, writes, receipts, crowd, growth), and behind a
 	// slash rows of it by a part of their names; empty means all.

@@ -8,9 +8,10 @@ import (
 	"tidemark/store"
 )
 
-// evaluation is how the events of one subscription are evaluated. Where rows alone answer what is selected,
-// the events of all sessions are read together, so that a message to a crowd costs
-// a few statements; otherwise each event has a snapshot of its own.
+// evaluation is how the events of one subscription are evaluated. Where rows
+// alone answer what is selected, the events of all sessions are read together, so
+// that a message to a crowd costs a few statements; otherwise each event has a
+// snapshot of its own.
 type evaluation struct {
 	*Server
 	selected selected
@@ -75,8 +76,9 @@ func rest(ctx context.Context, began time.Time, pace time.Duration) bool {
 
 // Pace. The events of one subscription are evaluated at most every minPace, and
 // not more often than ten times what the last evaluation took. What all of them
-// read together goes in small batches, each lane of which rests half as long again as it
-// was busy: two lanes keep the database four fifths as busy as one core could, and leave the rest to requests.
+// read together goes in small batches, and their lanes rest half as long again as
+// they were busy: two keep the database four fifths as busy as one core could,
+// and leave the rest to requests.
 const (
 	minPace    = 100 * time.Millisecond
 	eventBatch = 64

@@ -43,6 +43,27 @@ func TestListsReadOncePerPage(t *testing.T) {
 	}
 }
 
+// TestAPayloadWithAReceiptHasItsOwnSnapshot: however deep in fragments the receipt
+// is selected, message and receipt come from one snapshot, not from the shared one and another.
+func TestAPayloadWithAReceiptHasItsOwnSnapshot(t *testing.T) {
+	w := newWorld(t)
+	a := w.device("A", "a1")
+	w.group("g", "A")
+	const shared = "WITH ORDINALITY AS k(u, c, s, i)"
+	for fields, together := range map[string]bool{
+		`seq body`:                       true,
+		`seq body receipt { readCount }`: false,
+		`seq body ... on Event { ... on Message { receipt { readCount } } }`: false,
+	} {
+		statements := w.main.sent(func() {
+			a.must(`mutation ($id: ID!) { sendMessage(input: { conversationId: "g", clientMessageId: $id, body: "x" }) { message { `+fields+` } } }`, vars{"id": fields[:8] + fmt.Sprint(len(fields))})
+		})
+		if got := strings.Contains(strings.Join(statements, "\n"), shared); got != together {
+			t.Errorf("%s: read together %v, want %v", fields, got, together)
+		}
+	}
+}
+
 // readsOf leaves out what every request sends: the credential and the snapshot.
 func readsOf(statements []string) []string {
 	return slices.DeleteFunc(slices.Clone(statements), func(sql string) bool {

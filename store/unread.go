@@ -64,7 +64,10 @@ const sqlPeriods = `(
 // read a table as a whole. Those look good where a table is small, or users have many
 // conversations on average, and a prepared statement would keep one for everybody.
 const sqlViewed = `
-members m
+members m` + viewedJoins
+
+// viewedJoins: what a member row m is joined to.
+const viewedJoins = `
 CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
 LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id OFFSET 0) rp ON true`
 

@@ -45,9 +45,7 @@ WHERE ` + visible("e.seq") + ` OR e.sender = m.user_id`
 
 // wantedView is [sqlViewed] for each want k, by the same probes.
 const wantedView = `
-CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = k.u AND m.conv_id = k.c OFFSET 0) m
-CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
-LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id OFFSET 0) rp ON true`
+CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = k.u AND m.conv_id = k.c OFFSET 0) m` + viewedJoins
 
 // See reads what many callers want from one snapshot and in one round trip. What
 // several want is read once, and handed to each of them: it must not be changed.
