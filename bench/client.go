@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +22,14 @@ import (
 // client is one keep-alive connection that speaks as much HTTP as a load needs,
 // as cheaply as pgbench speaks to PostgreSQL: what is measured is the server.
 type client struct {
-	host, token string
-	conn        net.Conn
-	in          *bufio.Reader
+	token string
+	head  string // of every request, up to the length of its body
+	conn  net.Conn
+	in    *bufio.Reader
+	// documents are those that were sent, as JSON strings.
+	documents map[string][]byte
+	request   []byte
+	answer    []byte
 }
 
 // dial opens a connection to the server at address (http://host:port).
@@ -34,7 +42,8 @@ func dial(address, token string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{host: u.Host, token: token, conn: conn, in: bufio.NewReaderSize(conn, 32<<10)}, nil
+	return &client{token: token, conn: conn, in: bufio.NewReaderSize(conn, 32<<10), documents: map[string][]byte{},
+		head: fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: ", u.Host, token)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
@@ -45,31 +54,85 @@ const requestLimit = 15 * time.Second
 // post sends a GraphQL request and returns the answer's body, which is good
 // until the next. An answer with errors is an error.
 func (c *client) post(document string, variables any) ([]byte, error) {
-	body, err := json.Marshal(map[string]any{"query": document, "variables": variables})
+	if err := c.send(document, variables); err != nil {
+		return nil, err
+	}
+	status, err := c.receive()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(requestLimit)); err != nil {
-		return nil, err
+	if status != http.StatusOK || bytes.HasPrefix(c.answer, []byte(`{"errors"`)) || bytes.Contains(c.answer, []byte(`"errors":[`)) {
+		return nil, fmt.Errorf("HTTP %d: %.300s", status, c.answer)
 	}
-	request := fmt.Appendf(nil, "POST /graphql HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		c.host, c.token, len(body), body)
-	if _, err := c.conn.Write(request); err != nil {
-		return nil, err
-	}
-	response, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK || strings.HasPrefix(string(answer), `{"errors"`) || strings.Contains(string(answer), `"errors":[`) {
-		return nil, fmt.Errorf("HTTP %d: %.300s", response.StatusCode, answer)
-	}
-	return answer, nil
+	return c.answer, nil
 }
+
+func (c *client) send(document string, variables any) (err error) {
+	text := c.documents[document]
+	if text == nil {
+		if text, err = json.Marshal(document); err != nil {
+			return err
+		}
+		c.documents[document] = text
+	}
+	values, err := json.Marshal(variables)
+	if err != nil {
+		return err
+	}
+	const query, and, end = `{"query":`, `,"variables":`, `}`
+	r := append(c.request[:0], c.head...)
+	r = strconv.AppendInt(r, int64(len(query)+len(text)+len(and)+len(values)+len(end)), 10)
+	r = append(append(r, "\r\n\r\n"+query...), text...)
+	r = append(append(append(r, and...), values...), end...)
+	c.request = r
+	if err := c.conn.SetDeadline(time.Now().Add(requestLimit)); err != nil {
+		return err
+	}
+	_, err = c.conn.Write(r)
+	return err
+}
+
+// receive reads an answer of a known length.
+func (c *client) receive() (status int, err error) {
+	length := -1
+	for {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			break
+		}
+		if status == 0 {
+			if status, err = statusOf(line); err != nil {
+				return 0, err
+			}
+		} else if name, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(name, []byte("Content-Length")) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if length < 0 || length > longestAnswer {
+		return 0, errors.New("the server does not say how long its answer is, as Tidemark does; is something between?")
+	}
+	c.answer = slices.Grow(c.answer[:0], length)[:length]
+	_, err = io.ReadFull(c.in, c.answer)
+	return status, err
+}
+
+// statusOf reads the first line of an answer.
+func statusOf(line []byte) (int, error) {
+	_, rest, ok := bytes.Cut(line, []byte("HTTP/1.1 "))
+	if !ok || len(rest) < 3 {
+		return 0, fmt.Errorf("the server does not speak HTTP/1.1: %.100s", line)
+	}
+	return strconv.Atoi(string(rest[:3]))
+}
+
+// longestAnswer is how large an answer may be, in bytes.
+const longestAnswer = 64 << 20
 
 // query is [client.post] with the data of the answer decoded.
 func (c *client) query(document string, variables, into any) error {

@@ -11,16 +11,25 @@ import (
 	"tidemark/store"
 )
 
-// countUnread is what everyone else does: count what lies behind each position.
-// It is given every advantage: no membership periods, and of two forms the one that
-// PostgreSQL did faster, a count for each row (a join grouped by row took 1.4 times as long).
-const countUnread = `
-SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
+// countEach and countJoined are what everyone else does: count what lies behind
+// each position. They need not know of membership periods. A count for each row is the
+// fastest of the forms that were tried, and is run with what helps it most; a join
+// grouped by row is how it is usually written, and is run as a driver runs it.
+const (
+	countEach = `
+SELECT array_agg(v.conv_id), array_agg(v.unread), sum(v.unread)::bigint FROM (
   SELECT m.conv_id, (
     SELECT count(*) FROM events e
     WHERE e.conv_id = m.conv_id AND e.seq > coalesce(r.read_seq, 0) AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id) AS unread
   FROM members m LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
-  WHERE m.user_id = $1 AND m.left_at IS NULL) v`
+  WHERE m.user_id = $1 AND m.left_at IS NULL OFFSET 0) v`
+	countJoined = `
+SELECT array_agg(v.conv_id), array_agg(v.unread), sum(v.unread)::bigint FROM (
+  SELECT m.conv_id, count(e.seq) AS unread
+  FROM members m LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
+  LEFT JOIN events e ON e.conv_id = m.conv_id AND e.seq > coalesce(r.read_seq, 0) AND e.kind = 1 AND e.withdrawn_kind IS NULL AND e.sender <> m.user_id
+  WHERE m.user_id = $1 AND m.left_at IS NULL GROUP BY m.conv_id) v`
+)
 
 const inboxConversations = 200
 
@@ -58,8 +67,7 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 		in.usual, err = in.connect(ctx)
 	}
 	if err == nil {
-		// As the store's own sessions are.
-		in.ordinals, err = in.connect(ctx, `SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_generic_plan`)
+		in.ordinals, err = in.connect(ctx, likeTheStore()...)
 	}
 	if err != nil {
 		sv.stop()
@@ -76,12 +84,12 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 	}
 	million := fmt.Sprintf("%d conversations, %d unread", inboxConversations, inboxConversations*unread)
 	return []trial{
-		{name: "unread of each and badge in SQL, " + million, against: "counting, fairest (custom plan, no JIT)", unit: "ms", target: 100,
-			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest)},
-		{name: "the same", against: "counting as a driver runs it (prepared, generic)", unit: "ms", target: 800,
-			prepare: in.warmBoth, ours: in.byOrdinals, reference: in.byCounting(&in.usual)},
+		{name: "unread of each and badge in SQL, " + million, against: "counting at its fairest (a count for each, custom plan, no JIT)", unit: "ms", target: 100,
+			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest, countEach)},
+		{name: "the same", against: "counting as it is usually written and run (a join, prepared, PostgreSQL's defaults)", unit: "ms", target: 800,
+			prepare: in.warmBoth, ours: in.byOrdinals, reference: in.byCounting(&in.usual, countJoined)},
 		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: 40,
-			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest)},
+			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest, countEach)},
 		{name: fmt.Sprintf("first page over HTTP with %d unread and %d mentions", inboxConversations*unread, 2*min(unread, 1_000)), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
 			ours: in.page("many", listDocument), reference: in.page("few", listDocument)},
 		{name: "first page over HTTP of 5,000 conversations, without badge", against: "of 200", unit: "ms", atMost: true, target: 3,
@@ -106,6 +114,14 @@ func (in *inbox) connect(ctx context.Context, settings ...string) (*pgx.Conn, er
 	return conn, err
 }
 
+// likeTheStore sets a session as the store's own are.
+func likeTheStore() (statements []string) {
+	for _, setting := range store.SessionSettings {
+		statements = append(statements, fmt.Sprintf("SET %s = '%s'", setting.Name, setting.Value))
+	}
+	return statements
+}
+
 // warm runs our prepared statement ten times: from the sixth on its plan may be
 // the generic one.
 func (in *inbox) warm(ctx context.Context) error {
@@ -120,7 +136,7 @@ func (in *inbox) warm(ctx context.Context) error {
 // warmBoth runs the reference as often, too.
 func (in *inbox) warmBoth(ctx context.Context) error {
 	for range 6 {
-		if err := in.counted(ctx, in.usual, countUnread); err != nil {
+		if err := in.counted(ctx, in.usual, countJoined); err != nil {
 			return err
 		}
 	}
@@ -131,23 +147,20 @@ func (in *inbox) byOrdinals(ctx context.Context) (float64, error) {
 	return typical(9, func() error { return in.counted(ctx, in.ordinals, store.UnreadOfEach) })
 }
 
-func (in *inbox) byCounting(conn **pgx.Conn) func(ctx context.Context) (float64, error) {
+func (in *inbox) byCounting(conn **pgx.Conn, sql string) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		began := time.Now()
-		err := in.counted(ctx, *conn, countUnread)
+		err := in.counted(ctx, *conn, sql)
 		return float64(time.Since(began).Microseconds()) / 1000, err
 	}
 }
 
 // counted runs a statement and checks its sum.
 func (in *inbox) counted(ctx context.Context, conn *pgx.Conn, sql string) error {
-	rows, err := conn.Query(ctx, sql, chat.UserID("many"))
-	if err != nil {
-		return err
-	}
-	var conv string
-	var unread, badge int64
-	if _, err := pgx.ForEachRow(rows, []any{&conv, &unread, &badge}, func() error { return nil }); err != nil {
+	var convs []string
+	var unread []int64
+	var badge int64
+	if err := conn.QueryRow(ctx, sql, chat.UserID("many")).Scan(&convs, &unread, &badge); err != nil {
 		return err
 	}
 	if want := int64(inboxConversations * in.unread); badge != want {

@@ -68,8 +68,8 @@ func (s *suite) writes(ctx context.Context) ([]trial, func(), error) {
 	}
 	w := &writing{suite: s, server: sv, clients: clients}
 	lanes := sv.Store.ForLanes()
-	w.reads = store.NewLanes(store.LaneOptions[int, store.ReadReport, store.ReadResult]{
-		Carry: func(ctx context.Context, _ int, reports []store.ReadReport) ([]store.ReadResult, error) {
+	w.reads = store.NewLanes(store.LaneOptions[struct{}, store.ReadReport, store.ReadResult]{Overlap: store.WorthOverlap,
+		Carry: func(ctx context.Context, _ struct{}, reports []store.ReadReport) ([]store.ReadResult, error) {
 			return lanes.MarkRead(ctx, reports)
 		}})
 	w.sends = store.NewLanes(store.LaneOptions[chat.ConversationID, store.Draft, store.Appended]{Carry: sv.Store.Append})
@@ -114,7 +114,7 @@ type writing struct {
 	*suite
 	server  *server
 	clients []*client
-	reads   *store.Lanes[int, store.ReadReport, store.ReadResult]
+	reads   *store.Lanes[struct{}, store.ReadReport, store.ReadResult]
 	sends   *store.Lanes[chat.ConversationID, store.Draft, store.Appended]
 	// moves is how often each writer has read, acked how often the device has.
 	moves [writers]int
@@ -148,7 +148,7 @@ func (w *writing) markRead(ctx context.Context) (float64, error) {
 	}
 	return rate(ctx, writers, w.seconds(), func(ctx context.Context, n int) error {
 		conv, seq := w.nextRead(n)
-		r, err := w.reads.Do(ctx, store.LaneOf(writer(n)), store.ReadReport{User: writer(n), Conversation: conv, Seq: seq})
+		r, err := w.reads.Do(ctx, struct{}{}, store.ReadReport{User: writer(n), Conversation: conv, Seq: seq})
 		if err == nil {
 			err = r.Err
 		}

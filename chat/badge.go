@@ -21,6 +21,13 @@ type Counts struct {
 	Muted, MarkedUnread bool
 }
 
+// Counts is what the conversation adds to its viewer's badge; ok says whether it
+// counts there.
+func (c *Conversation) Counts() (counts Counts, ok bool) {
+	return Counts{Unread: c.UnreadMessages, Mentions: int64(c.UnreadMentions), Muted: c.Muted, MarkedUnread: c.MarkedUnread},
+		c.Membership.Active && !c.Archived
+}
+
 // Attention reports whether the conversation asks for attention: with anything
 // unread, a mention or the reminder flag; a muted one with a mention only.
 func (c Counts) Attention() bool {
@@ -46,4 +53,13 @@ func SumBadge(rows []Counts) Badge {
 		}
 	}
 	return Badge{Unread: Count(unread), Mentions: Count(mentions), Conversations: Count(conversations), MutedUnread: Count(muted)}
+}
+
+// Plus is the badge of b's rows and others together. The version stays b's.
+func (b Badge) Plus(others Badge) Badge {
+	b.Unread = Count(int64(b.Unread) + int64(others.Unread))
+	b.Mentions = Count(int64(b.Mentions) + int64(others.Mentions))
+	b.Conversations = Count(int64(b.Conversations) + int64(others.Conversations))
+	b.MutedUnread = Count(int64(b.MutedUnread) + int64(others.MutedUnread))
+	return b
 }

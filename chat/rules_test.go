@@ -65,15 +65,21 @@ func TestBadgeIsTheSumOfItsRows(t *testing.T) {
 			if !c.Muted && (int64(one.Unread) != c.Unread || one.MutedUnread != 0 || (one.Conversations == 1) != (c.Unread+c.Mentions > 0 || c.MarkedUnread)) {
 				t.Fatalf("%+v: %+v", c, one)
 			}
-			sum.Unread += one.Unread
-			sum.Mentions += one.Mentions
-			sum.Conversations += one.Conversations
-			sum.MutedUnread += one.MutedUnread
+			sum = sum.Plus(one)
 		}
 		if got := SumBadge(rapid.Permutation(rows).Draw(t, "order")); got != sum {
 			t.Fatalf("%+v, row by row %+v", got, sum)
 		}
 	})
+}
+
+// TestBadgesAddUpToTheLargestNumber: what two parts of a list cannot say in 32 bits
+// together, neither can the whole.
+func TestBadgesAddUpToTheLargestNumber(t *testing.T) {
+	many := Counts{Unread: 1 << 40, Mentions: 1 << 40, Muted: true}
+	if part, whole := SumBadge([]Counts{many}), SumBadge([]Counts{many, many}); part.Plus(Badge{Conversations: 1}) != whole || part.Plus(part).Unread != 1<<31-1 {
+		t.Errorf("%+v and %+v", part, whole)
+	}
 }
 
 // TestReadersAreOfTheAudience: for every log and position, and reading on says

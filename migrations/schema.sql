@@ -242,6 +242,8 @@ ALTER TABLE ONLY public.read_positions
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (user_id);
 
+CREATE INDEX conversations_probe ON public.conversations USING hash (conv_id);
+
 CREATE INDEX device_cursors_devices ON public.device_cursors USING btree (conv_id, device_id);
 
 CREATE INDEX devices_user ON public.devices USING btree (user_id);

@@ -40,7 +40,7 @@ func (ev evaluation) see(ctx context.Context, events []hint.Event) (found []stor
 	if len(wants) == 0 {
 		return found, 0, nil
 	}
-	seen, err := ev.lanes.events.Do(ctx, store.LaneOf(ev.viewer.User), wants)
+	seen, err := ev.lanes.events.Do(ctx, store.EventLane(ev.viewer.User), wants)
 	for k, f := range seen {
 		found[places[k]] = f
 		took += f.Took

@@ -16,13 +16,13 @@ import (
 // one message on the bus.
 type lanes struct {
 	credentials *lane[store.TokenHash, *chat.Device]
-	// By store.LaneOf.
-	reads *store.Lanes[int, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]
-	acks  *store.Lanes[int, call[[]store.AckReport, []store.AckResult], []store.AckResult]
-	sends *store.Lanes[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]
+	reads       *lane[call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]
+	acks        *lane[call[[]store.AckReport, []store.AckResult], []store.AckResult]
+	sends       *store.Lanes[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]
 	// payloads reads what mutations answer, events what subscriptions tell.
 	payloads *lane[store.Want, store.Found]
-	events   *store.Lanes[int, []store.Want, []store.Found]
+	// By store.EventLane.
+	events *store.Lanes[int, []store.Want, []store.Found]
 }
 
 // lane is one for the whole process.
@@ -53,12 +53,12 @@ func newLanes(s *store.Store, relay *hint.Relay) lanes {
 	shared, hints := s.ForLanes(), s.ForHints()
 	return lanes{
 		credentials: store.NewLanes(store.LaneOptions[struct{}, store.TokenHash, *chat.Device]{Carry: whole(shared.Authenticate), Divide: store.ReadFailed, Limit: readLimit}),
-		reads: store.NewLanes(store.LaneOptions[int, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]{
+		reads: store.NewLanes(store.LaneOptions[struct{}, call[[]store.ReadReport, []store.ReadResult], []store.ReadResult]{
 			Carry: joined(shared.MarkRead), Alone: joined(s.MarkRead), Divide: store.RefusedOrLocked, Settled: telling[[]store.ReadReport, []store.ReadResult](relay),
-			Weight: listed[store.ReadReport, []store.ReadResult]}),
-		acks: store.NewLanes(store.LaneOptions[int, call[[]store.AckReport, []store.AckResult], []store.AckResult]{
+			Weight: listed[store.ReadReport, []store.ReadResult], Overlap: store.WorthOverlap}),
+		acks: store.NewLanes(store.LaneOptions[struct{}, call[[]store.AckReport, []store.AckResult], []store.AckResult]{
 			Carry: joined(shared.Ack), Alone: joined(s.Ack), Divide: store.RefusedOrLocked, Settled: telling[[]store.AckReport, []store.AckResult](relay),
-			Weight: listed[store.AckReport, []store.AckResult]}),
+			Weight: listed[store.AckReport, []store.AckResult], Overlap: store.WorthOverlap}),
 		// All of a batch wait for the same lock, their conversation's, so that halving
 		// it would not help.
 		sends: store.NewLanes(store.LaneOptions[chat.ConversationID, call[store.Draft, store.Appended], store.Appended]{
@@ -71,7 +71,7 @@ func newLanes(s *store.Store, relay *hint.Relay) lanes {
 			}, Settled: telling[store.Draft, store.Appended](relay)}),
 		payloads: store.NewLanes(store.LaneOptions[struct{}, store.Want, store.Found]{Carry: whole(shared.See), Divide: store.ReadFailed, Limit: readLimit, Weight: weightOf}),
 		events: store.NewLanes(store.LaneOptions[int, []store.Want, []store.Found]{
-			Carry: lists(hints.See), Divide: store.ReadFailed, Limit: readLimit, Rest: restOfEvents, Batch: eventBatch, Weight: func(wants []store.Want) int { return len(wants) }}),
+			Carry: lists[int](hints.See), Divide: store.ReadFailed, Limit: readLimit, Rest: restOfEvents, Batch: eventBatch, Weight: func(wants []store.Want) int { return len(wants) }}),
 	}
 }
 
@@ -91,8 +91,8 @@ func whole[In, Out any](do func(context.Context, []In) ([]Out, error)) func(cont
 }
 
 // lists carries lists as one list.
-func lists[In, Out any](do func(context.Context, []In) ([]Out, error)) func(context.Context, int, [][]In) ([][]Out, error) {
-	return func(ctx context.Context, _ int, batch [][]In) ([][]Out, error) {
+func lists[K, In, Out any](do func(context.Context, []In) ([]Out, error)) func(context.Context, K, [][]In) ([][]Out, error) {
+	return func(ctx context.Context, _ K, batch [][]In) ([][]Out, error) {
 		outs, err := do(ctx, slices.Concat(batch...))
 		if err != nil {
 			return nil, err
@@ -106,9 +106,9 @@ func lists[In, Out any](do func(context.Context, []In) ([]Out, error)) func(cont
 }
 
 // joined carries calls with a list each as one list.
-func joined[In, Out any](write func(context.Context, []In) ([]Out, error)) func(context.Context, int, []call[[]In, []Out]) ([][]Out, error) {
-	carry := lists(write)
-	return func(ctx context.Context, key int, calls []call[[]In, []Out]) ([][]Out, error) {
+func joined[In, Out any](write func(context.Context, []In) ([]Out, error)) func(context.Context, struct{}, []call[[]In, []Out]) ([][]Out, error) {
+	carry := lists[struct{}](write)
+	return func(ctx context.Context, key struct{}, calls []call[[]In, []Out]) ([][]Out, error) {
 		ins := make([][]In, len(calls))
 		for i, c := range calls {
 			ins[i] = c.in

@@ -18,7 +18,7 @@ func (m mutation) MarkRead(ctx context.Context, in graph.MarkReadInput) (*graph.
 	if err := checkRevision("revision", in.Revision); err != nil {
 		return nil, err
 	}
-	results, err := m.lanes.reads.Do(ctx, store.LaneOf(d.UserID), call[[]store.ReadReport, []store.ReadResult]{
+	results, err := m.lanes.reads.Do(ctx, struct{}{}, call[[]store.ReadReport, []store.ReadResult]{
 		in: []store.ReadReport{{User: d.UserID, Conversation: conv, Seq: in.Seq, Revision: in.Revision}},
 		hints: func(results []store.ReadResult, err error) []hint.Hint {
 			r, err := onlyRead(results, err)
@@ -119,7 +119,7 @@ func (m mutation) readUpTo(ctx context.Context, user chat.UserID, upTo []*graph.
 		}
 		reports[i] = store.ReadReport{User: user, Conversation: conv, Seq: c.Seq, Revision: c.Revision, KeepMentions: !mentions}
 	}
-	results, err := m.lanes.reads.Do(ctx, store.LaneOf(user), call[[]store.ReadReport, []store.ReadResult]{in: reports,
+	results, err := m.lanes.reads.Do(ctx, struct{}{}, call[[]store.ReadReport, []store.ReadResult]{in: reports,
 		hints: func(results []store.ReadResult, err error) []hint.Hint {
 			return readUpToHints(ctx, reports, results, err)
 		}})

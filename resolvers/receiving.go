@@ -28,7 +28,7 @@ func (m mutation) Ack(ctx context.Context, in graph.AckInput) (*graph.AckPayload
 		}
 		reports[i] = store.AckReport{Device: d.ID, InstallEpoch: in.InstallEpoch, Conversation: conv, Seq: c.Seq}
 	}
-	results, err := m.lanes.acks.Do(ctx, store.LaneOf(d.UserID), call[[]store.AckReport, []store.AckResult]{in: reports,
+	results, err := m.lanes.acks.Do(ctx, struct{}{}, call[[]store.AckReport, []store.AckResult]{in: reports,
 		hints: func(results []store.AckResult, err error) []hint.Hint {
 			return deliveredHints(ctx, reports, results, err)
 		}})

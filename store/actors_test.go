@@ -217,18 +217,20 @@ func (k *copyKeeper) look(first int) {
 		rows := everything(k.world, vw)
 		badge, err := vw.Badge(k.ctx)
 		k.must(err)
+		unseen, err := sn.View(store.Viewer{User: k.user, Device: k.device}).Badge(k.ctx)
+		k.must(err)
 		var counted []chat.Counts
 		for _, c := range rows {
-			if c.Membership.Active && !c.Archived {
-				counted = append(counted, chat.Counts{Unread: c.UnreadMessages, Mentions: int64(c.UnreadMentions), Muted: c.Muted, MarkedUnread: c.MarkedUnread})
+			if counts, ok := c.Counts(); ok {
+				counted = append(counted, counts)
 			}
 			if c.UnreadMessages > int64(c.Head-c.Read) || c.UnreadMessages < 0 {
 				k.t.Fatalf("%s: unread %d, head %d, read %d", c.ID, c.UnreadMessages, c.Head, c.Read)
 			}
 		}
 		want := chat.SumBadge(counted)
-		if want.Version = badge.Version; want != *badge {
-			k.t.Fatalf("badge %+v, the sum of its rows %+v", *badge, want)
+		if want.Version = badge.Version; want != *badge || want != *unseen {
+			k.t.Fatalf("badge %+v, by a view without rows %+v, the sum of its rows %+v", *badge, *unseen, want)
 		}
 		if k.token == "" {
 			k.copy = rows

@@ -47,7 +47,7 @@ func conversationColumns(device string) string {
 const inboxPage = `
 page AS MATERIALIZED (
   SELECT * FROM (SELECT m.conv_id, m.pinned_at IS NOT NULL AS pinned, ` + sqlActivity + ` AS activity
-    FROM members m CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
+    FROM members m` + theirConversation + `
     WHERE m.user_id = $1 AND (m.left_at IS NULL) = $3 AND ` + sqlArchived + ` = $4) k
   WHERE $6::timestamptz IS NULL OR (k.pinned, k.activity, k.conv_id) < ($5::boolean, $6::timestamptz, $7::text)
   ORDER BY k.pinned DESC, k.activity DESC, k.conv_id DESC LIMIT $8)`
@@ -62,8 +62,8 @@ ORDER BY page.pinned DESC, page.activity DESC, page.conv_id DESC`
 // are mentioned or are not ($10; null: either), which is known only once
 // everything was counted, by ordinals.
 var sqlInboxFiltered = `
-SELECT * FROM (SELECT ` + conversationColumns("$2") + ` FROM ` + sqlViewed + `
-  WHERE m.user_id = $1 AND (m.left_at IS NULL) = $3 AND ` + sqlArchived + ` = $4) v
+SELECT * FROM (SELECT ` + conversationColumns("$2") + ` FROM ` + everythingOf("$1") + `
+  WHERE (m.left_at IS NULL) = $3 AND ` + sqlArchived + ` = $4 OFFSET 0) v
 WHERE ($9::boolean IS NULL OR ` + sqlAttention + ` = $9)
   AND ($10::boolean IS NULL OR (v.mentions > 0) = $10)
   AND ($6::timestamptz IS NULL OR (v.pinned, v.activity, v.conv_id) < ($5::boolean, $6::timestamptz, $7::text))

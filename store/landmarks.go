@@ -8,15 +8,17 @@ import (
 	"tidemark/chat"
 )
 
-// sqlLastMessage: per conversation of the page $2, backwards by primary key. While
-// the viewer is a member it starts at the newest message; for a period that is
-// over it passes the events behind that period's last message.
+// sqlLastMessage: per conversation of the page $2, backwards by primary key. In the
+// period that holds the newest message it is that one; in another it passes the events
+// behind that period's last message. A range of one seq costs a quarter of one that is
+// open below: an index page is looked through as far as the range goes.
 var sqlLastMessage = `
 SELECT ` + sqlMessageColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
   SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
-    SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN q.from_seq AND least(q.to_seq, c.last_message_seq) AND e.kind = 1
+    SELECT e.* FROM events e WHERE e.conv_id = m.conv_id AND e.kind = 1
+      AND e.seq BETWEEN greatest(q.from_seq, CASE WHEN c.last_message_seq <= q.to_seq THEN c.last_message_seq END) AND least(q.to_seq, c.last_message_seq)
     ORDER BY e.seq DESC LIMIT 1) x
   ORDER BY x.seq DESC LIMIT 1) e ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2)`
@@ -30,19 +32,26 @@ func (vw *View) LastMessage(ctx context.Context, c *chat.Conversation) (*chat.Me
 }
 
 // sqlFirstUnread: per conversation with anything unread, forwards by primary
-// key from the read position. It passes what lies before the first unread
-// message: joins, leaves, recalled messages and the viewer's own.
+// key from the read position, period by period: that is what [unreadMessage] says. It
+// passes what lies before the first unread message: joins, leaves, recalled messages
+// and the viewer's own. Nearly always it is one of the next few seqs, and a short range
+// costs a quarter of a long one, as in [sqlLastMessage].
 var sqlFirstUnread = `
 SELECT ` + sqlMessageColumns + `
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL (
-  SELECT x.* FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (
-    SELECT e.* FROM events e
-    WHERE e.conv_id = m.conv_id AND e.seq BETWEEN greatest(q.from_seq, coalesce(rp.read_seq, 0) + 1) AND q.to_seq
-      AND ` + unreadMessage("e") + `
-    ORDER BY e.seq LIMIT 1) x
-  ORDER BY x.seq LIMIT 1) e ` + sqlMessageJoins + `
+  SELECT coalesce(` + firstOfAnother("w.lo", "least(w.lo + 3, q.to_seq)") + `, ` + firstOfAnother("w.lo + 4", "q.to_seq") + `) AS seq
+  FROM ` + sqlPeriods + ` q CROSS JOIN LATERAL (SELECT greatest(q.from_seq, coalesce(rp.read_seq, 0) + 1) AS lo) w
+  ORDER BY 1 LIMIT 1) f
+CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = f.seq OFFSET 0) e ` + sqlMessageJoins + `
 WHERE m.user_id = $1 AND m.conv_id = ANY($2) AND ` + sqlUnread + ` > 0`
+
+// firstOfAnother: the first seq from one on to another, both inclusive, of a
+// message that is [ofAnother].
+func firstOfAnother(from, to string) string {
+	return `(
+    SELECT e.seq FROM events e WHERE e.conv_id = m.conv_id AND e.seq BETWEEN ` + from + ` AND ` + to + ` AND ` + ofAnother("e") + ` ORDER BY e.seq LIMIT 1)`
+}
 
 // FirstUnread reads the first unread message; nil if nothing is unread.
 func (vw *View) FirstUnread(ctx context.Context, c *chat.Conversation) (*chat.Message, error) {

@@ -23,10 +23,10 @@ type Lanes[K comparable, In, Out any] struct {
 	o LaneOptions[K, In, Out]
 
 	mu      sync.Mutex
-	queues  map[K][]*entry[In, Out] // a key is here while its lane runs
-	waiting int                     // the weight of what is in all queues
-	running int                     // goroutines
-	idle    sync.Cond               // told when running comes to 0
+	queues  map[K]*queue[In, Out] // a key is here while its lane runs
+	waiting int                   // the weight of what is in all queues
+	running int                   // goroutines
+	idle    sync.Cond             // told when running comes to 0
 }
 
 // LaneOptions say what lanes carry. Carry alone is required.
@@ -49,6 +49,10 @@ type LaneOptions[K comparable, In, Out any] struct {
 	// Rest is for how long a lane rests after a batch that took that long: what
 	// arrives meanwhile goes with the next. nil means not at all.
 	Rest func(took time.Duration) time.Duration
+	// Overlap is what must wait, by weight, for a second batch of a lane to begin
+	// while one is under way; 0 means that none ever does. Two batches of one lane may
+	// meet on a row: then the later one waits for the earlier to commit.
+	Overlap int
 	// Batch is the largest batch by weight, unless a single call is larger; 0 means 256.
 	Batch int
 	// Weight is how much a call counts for against the limits; nil means 1.
@@ -59,17 +63,20 @@ type LaneOptions[K comparable, In, Out any] struct {
 // RATE_LIMITED: it could not be answered in time anyway.
 const maxWaiting = 20_000
 
-// userLanes is how many lanes carry reports, acks and events: one statement keeps one
-// process of PostgreSQL busy, and while one commits another can work. Two served
-// 1.3 times as many as one on two cores; a third only made batches smaller.
-const userLanes = 2
+// WorthOverlap is the overlap of reports and acks: one statement keeps one process of
+// PostgreSQL busy, and while one batch commits another can work. With less that waits,
+// two small batches cost more than they gain.
+const WorthOverlap = 24
+
+// eventLanes is how many lanes carry events.
+const eventLanes = 2
 
 var laneSeed = maphash.MakeSeed()
 
-// LaneOf is the lane of a user's reports, acks and events: always the same, so
-// that no two lanes wait for the same row.
-func LaneOf(user chat.UserID) int {
-	return int(maphash.String(laneSeed, string(user)) % userLanes)
+// EventLane is the lane of a user's events: always the same, so that what their
+// sessions want is read once.
+func EventLane(user chat.UserID) int {
+	return int(maphash.String(laneSeed, string(user)) % eventLanes)
 }
 
 // longestRest bounds a lane's rest: after a batch that was slow for reasons of its
@@ -102,9 +109,16 @@ func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In
 	if o.Weight == nil {
 		o.Weight = func(In) int { return 1 }
 	}
-	l := &Lanes[K, In, Out]{o: o, queues: map[K][]*entry[In, Out]{}}
+	l := &Lanes[K, In, Out]{o: o, queues: map[K]*queue[In, Out]{}}
 	l.idle.L = &l.mu
 	return l
+}
+
+// queue is what waits on a lane, and how many batches of it are under way.
+type queue[In, Out any] struct {
+	entries []*entry[In, Out]
+	weight  int
+	runs    int
 }
 
 // entry is one call on its way.
@@ -170,20 +184,31 @@ func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
 		return errBusy()
 	}
 	l.waiting += e.weight
-	queue, running := l.queues[key]
-	l.queues[key] = append(queue, e)
-	if !running {
-		l.begin(func() { l.run(key) })
+	q := l.queues[key]
+	if q == nil {
+		q = &queue[In, Out]{}
+		l.queues[key] = q
+	}
+	q.entries = append(q.entries, e)
+	q.weight += e.weight
+	if q.runs == 0 || l.overlaps(q) {
+		q.runs++
+		l.begin(func() { l.run(key, q) })
 	}
 	return nil
 }
 
-// run carries batches until the queue is empty.
-func (l *Lanes[K, In, Out]) run(key K) {
+// overlaps reports whether what waits is worth a batch beside the one that is under way.
+func (l *Lanes[K, In, Out]) overlaps(q *queue[In, Out]) bool {
+	return q.runs == 1 && l.o.Overlap > 0 && q.weight >= l.o.Overlap
+}
+
+// run carries batches until the queue is empty, or another run does for the rest.
+func (l *Lanes[K, In, Out]) run(key K, q *queue[In, Out]) {
 	for {
 		// Whoever is about to enter gets in: their calls go along for almost nothing.
 		runtime.Gosched()
-		batch, more := l.take(key)
+		batch, more := l.take(key, q)
 		if !more {
 			return
 		}
@@ -195,28 +220,31 @@ func (l *Lanes[K, In, Out]) run(key K) {
 	}
 }
 
-// take removes the next batch from the queue. Callers who have gone are left
-// out; of an empty queue nothing is kept.
-func (l *Lanes[K, In, Out]) take(key K) (batch []*entry[In, Out], more bool) {
+// take removes the next batch from the queue, or ends the run. Callers who have gone
+// are left out; of an empty queue nothing is kept.
+func (l *Lanes[K, In, Out]) take(key K, q *queue[In, Out]) (batch []*entry[In, Out], more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	queue := l.queues[key]
-	if len(queue) == 0 {
-		delete(l.queues, key)
+	if q.runs--; len(q.entries) == 0 || q.runs == 1 && !l.overlaps(q) {
+		if q.runs == 0 {
+			delete(l.queues, key)
+		}
 		return nil, false
 	}
+	q.runs++
 	weight, n := 0, 0
-	for n < len(queue) && (n == 0 || weight+queue[n].weight <= l.o.Batch) {
-		weight += queue[n].weight
+	for n < len(q.entries) && (n == 0 || weight+q.entries[n].weight <= l.o.Batch) {
+		weight += q.entries[n].weight
 		n++
 	}
-	for _, e := range queue[:n] {
+	for _, e := range q.entries[:n] {
 		if e.ctx.Err() == nil {
 			batch = append(batch, e)
 		}
 	}
 	l.waiting -= weight
-	l.queues[key] = append([]*entry[In, Out](nil), queue[n:]...)
+	q.weight -= weight
+	q.entries = append([]*entry[In, Out](nil), q.entries[n:]...)
 	return batch, true
 }
 

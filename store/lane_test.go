@@ -19,8 +19,8 @@ import (
 // lanes carry reports, acks and messages of all callers of a process together,
 // as the server does.
 type lanes struct {
-	reads *store.Lanes[int, []store.ReadReport, []store.ReadResult]
-	acks  *store.Lanes[int, []store.AckReport, []store.AckResult]
+	reads *store.Lanes[struct{}, []store.ReadReport, []store.ReadResult]
+	acks  *store.Lanes[struct{}, []store.AckReport, []store.AckResult]
 	sends *store.Lanes[chat.ConversationID, []store.Draft, []store.Appended]
 	// together is how many calls went in company.
 	together atomic.Int64
@@ -28,18 +28,20 @@ type lanes struct {
 
 func newLanes(s *store.Store) *lanes {
 	shared, l := s.ForLanes(), &lanes{}
-	l.reads = store.NewLanes(store.LaneOptions[int, []store.ReadReport, []store.ReadResult]{
-		Carry: func(ctx context.Context, _ int, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
+	l.reads = store.NewLanes(store.LaneOptions[struct{}, []store.ReadReport, []store.ReadResult]{Overlap: 8,
+		Carry: func(ctx context.Context, _ struct{}, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
+			awaitCompany(l.reads.Waiting)
 			return carry(ctx, l, calls, shared.MarkRead)
 		},
-		Alone: func(ctx context.Context, _ int, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
+		Alone: func(ctx context.Context, _ struct{}, calls [][]store.ReadReport) ([][]store.ReadResult, error) {
 			return carry(ctx, l, calls, s.MarkRead)
 		}, Divide: store.RefusedOrLocked})
-	l.acks = store.NewLanes(store.LaneOptions[int, []store.AckReport, []store.AckResult]{
-		Carry: func(ctx context.Context, _ int, calls [][]store.AckReport) ([][]store.AckResult, error) {
+	l.acks = store.NewLanes(store.LaneOptions[struct{}, []store.AckReport, []store.AckResult]{Overlap: 8,
+		Carry: func(ctx context.Context, _ struct{}, calls [][]store.AckReport) ([][]store.AckResult, error) {
+			awaitCompany(l.acks.Waiting)
 			return carry(ctx, l, calls, shared.Ack)
 		},
-		Alone: func(ctx context.Context, _ int, calls [][]store.AckReport) ([][]store.AckResult, error) {
+		Alone: func(ctx context.Context, _ struct{}, calls [][]store.AckReport) ([][]store.AckResult, error) {
 			return carry(ctx, l, calls, s.Ack)
 		}, Divide: store.RefusedOrLocked})
 	l.sends = store.NewLanes(store.LaneOptions[chat.ConversationID, []store.Draft, []store.Appended]{
@@ -49,6 +51,14 @@ func newLanes(s *store.Store) *lanes {
 			})
 		}})
 	return l
+}
+
+// awaitCompany holds a batch until others wait for the next one, so that batches
+// are shared on any machine; not for ever, since the last caller stays alone.
+func awaitCompany(waiting func() int) {
+	for until := time.Now().Add(100 * time.Millisecond); waiting() < 2 && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func carry[In, Out any](ctx context.Context, l *lanes, calls [][]In, do func(context.Context, []In) ([]Out, error)) ([][]Out, error) {
@@ -70,14 +80,14 @@ func (w *world) MarkRead(ctx context.Context, reports []store.ReadReport) ([]sto
 	if w.lanes == nil || len(reports) == 0 {
 		return w.Store.MarkRead(ctx, reports)
 	}
-	return w.lanes.reads.Do(ctx, store.LaneOf(reports[0].User), reports)
+	return w.lanes.reads.Do(ctx, struct{}{}, reports)
 }
 
 func (w *world) Ack(ctx context.Context, reports []store.AckReport) ([]store.AckResult, error) {
 	if w.lanes == nil || len(reports) == 0 {
 		return w.Store.Ack(ctx, reports)
 	}
-	return w.lanes.acks.Do(ctx, int(reports[0].Device[0])%2, reports)
+	return w.lanes.acks.Do(ctx, struct{}{}, reports)
 }
 
 func (w *world) Append(ctx context.Context, conv chat.ConversationID, drafts []store.Draft) ([]store.Appended, error) {
@@ -132,9 +142,11 @@ type lane struct {
 }
 
 // newLane makes a lane that doubles numbers; a batch with a negative one is refused.
-func newLane() *lane {
+func newLane() *lane { return newOverlappingLane(0) }
+
+func newOverlappingLane(overlap int) *lane {
 	l := &lane{batches: make(chan []int, 100), let: make(chan error, 100)}
-	l.Lanes = store.NewLanes(store.LaneOptions[string, int, int]{
+	l.Lanes = store.NewLanes(store.LaneOptions[string, int, int]{Overlap: overlap,
 		Carry: func(_ context.Context, _ string, batch []int) ([]int, error) {
 			l.batches <- batch
 			if err := <-l.let; err != nil {
@@ -211,6 +223,52 @@ func TestLaneCarriesWhatArrivesMeanwhile(t *testing.T) {
 		}
 	}
 	l.Wait()
+}
+
+// TestLaneOverlaps: a second batch begins while one is under way once enough waits
+// for it, and not before; a third never does.
+func TestLaneOverlaps(t *testing.T) {
+	l := newOverlappingLane(3)
+	ctx := t.Context()
+	underWay := func(want ...int) {
+		t.Helper()
+		if b := <-l.batches; !slices.Equal(b, want) {
+			t.Errorf("carries %v, not %v", b, want)
+		}
+	}
+	quiet := func() {
+		t.Helper()
+		select {
+		case b := <-l.batches:
+			t.Errorf("%v went on its way", b)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	answers := l.begin(t, ctx, "a", 1)
+	underWay(1)
+	answers = append(answers, l.begin(t, ctx, "a", 2, 3)...)
+	quiet() // not worth it
+	answers = append(answers, l.begin(t, ctx, "a", 4)...)
+	underWay(2, 3, 4)
+	answers = append(answers, l.begin(t, ctx, "a", 5, 6, 7, 8)...)
+	quiet() // two are under way
+	l.let <- nil
+	underWay(5, 6, 7, 8)
+	answers = append(answers, l.begin(t, ctx, "a", 9)...)
+	l.let <- nil
+	quiet() // the other run waits for its own batch, and takes what is left then
+	l.let <- nil
+	underWay(9)
+	l.let <- nil
+	for i, a := range answers {
+		if got := <-a; got != (answer{2 * (i + 1), nil}) {
+			t.Errorf("call %d was answered %+v", i+1, got)
+		}
+	}
+	l.Wait()
+	if l.Waiting() != 0 {
+		t.Errorf("%d wait still", l.Waiting())
+	}
 }
 
 // TestLaneSparesNeighbours: a call that its batch cannot be carried with fails alone.

@@ -28,7 +28,7 @@ func TestBehindAPooler(t *testing.T) {
 		return w
 	}
 	err := open().Ready(t.Context())
-	for _, setting := range []string{"connect_query", "jit = on", "enable_seqscan = on", "plan_cache_mode = auto", "lock_timeout = 0"} {
+	for _, setting := range []string{"connect_query", "jit = on", "enable_seqscan = on", "enable_memoize = on", "plan_cache_mode = auto", "lock_timeout = 0"} {
 		if err == nil || !strings.Contains(err.Error(), setting) {
 			t.Errorf("%v does not name %s", err, setting)
 		}
@@ -38,8 +38,8 @@ func TestBehindAPooler(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `SELECT current_database()`).Scan(&name); err != nil {
 		t.Fatal(err)
 	}
-	for _, setting := range []string{"jit = off", "enable_seqscan = off", "plan_cache_mode = force_generic_plan", "lock_timeout = '5s'", "idle_in_transaction_session_timeout = '60s'"} {
-		if _, err := conn.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET %s", pgx.Identifier{name}.Sanitize(), setting)); err != nil {
+	for _, setting := range store.SessionSettings {
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET %s = '%s'", pgx.Identifier{name}.Sanitize(), setting.Name, setting.Value)); err != nil {
 			t.Fatal(err)
 		}
 	}

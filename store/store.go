@@ -76,10 +76,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		connections int
 		lockTimeout string
 	}{
-		{&s.requests, url, o.Connections, "5s"},
-		{&s.hints, direct, hintConnections, "5s"},
-		{&s.routes, direct, routeConnections, "5s"},
-		{&s.lanes, direct, laneConnections, "100ms"},
+		{&s.requests, url, o.Connections, patientLock},
+		{&s.hints, direct, hintConnections, patientLock},
+		{&s.routes, direct, routeConnections, patientLock},
+		{&s.lanes, direct, laneConnections, laneLock},
 	} {
 		var err error
 		pooled := p.pool == &s.requests && direct != url
@@ -95,11 +95,11 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 const (
 	// hintConnections is one for each lane of events, and some for events that
 	// need a snapshot of their own.
-	hintConnections  = 2 + userLanes
+	hintConnections  = 2 + eventLanes
 	routeConnections = 2
-	// laneConnections is one for each lane: credentials, reports, acks, and what
-	// their callers are answered.
-	laneConnections = 2 + 2*userLanes
+	// laneConnections is one for each batch that may be under way: of credentials, two
+	// of reports, two of acks, and of what their callers are answered.
+	laneConnections = 1 + 2 + 2 + 1
 )
 
 // ForLanes is the same store by connections of their own, on which nobody waits
@@ -146,37 +146,11 @@ func openPool(ctx context.Context, url string, conns int, lockTimeout string, po
 		cfg.AfterConnect = checkSession
 		return pgxpool.NewWithConfig(ctx, cfg)
 	}
-	// Lock first, then look: the second statement needs a snapshot of its own.
-	params["default_transaction_isolation"] = "read committed"
-	// Every statement is short and indexed: compiling one costs more than it saves.
-	params["jit"] = "off"
-	// A caller behind a stuck lock gets an error, not silence.
-	params["lock_timeout"] = lockTimeout
-	params["idle_in_transaction_session_timeout"] = "60s"
-	// Every statement goes by an index. While a table is small, reading it as a whole
-	// looks as good, and a prepared statement would keep that plan while it grows.
-	params["enable_seqscan"] = "off"
-	// The statements leave the planner no choice that arguments could decide, and
-	// planning one takes longer than running it.
-	params["plan_cache_mode"] = "force_generic_plan"
-	return pgxpool.NewWithConfig(ctx, cfg)
-}
-
-// sqlSession tells what a session is not set to.
-const sqlSession = `
-SELECT string_agg(name || ' = ' || setting || ' instead of ' || want, ', ' ORDER BY name)
-FROM pg_settings JOIN (VALUES ('default_transaction_isolation', 'read committed'), ('jit', 'off'), ('enable_seqscan', 'off'), ('plan_cache_mode', 'force_generic_plan'), ('lock_timeout', '5000'),
-  ('idle_in_transaction_session_timeout', '60000')) AS w(name, want) USING (name) WHERE setting <> want`
-
-// checkSession fails if a session of the pooler's is not set to what openPool
-// sets ours to: a pooler in transaction mode takes no settings from its clients.
-func checkSession(ctx context.Context, conn *pgx.Conn) error {
-	var differs *string
-	err := conn.QueryRow(ctx, sqlSession).Scan(&differs)
-	if err == nil && differs != nil {
-		err = fmt.Errorf("the pooler's sessions have %s; set that in its connect_query", *differs)
+	for _, setting := range SessionSettings {
+		params[setting.Name] = setting.Value
 	}
-	return err
+	params["lock_timeout"] = lockTimeout
+	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
 // write runs do in one READ COMMITTED transaction and commits it. The

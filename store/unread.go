@@ -21,10 +21,15 @@ func behind(seq, position string) string {
 	return seq + ` > greatest(coalesce(` + position + `, 0), CASE WHEN m.former_periods = 0 THEN m.from_seq ELSE 0 END)`
 }
 
+// ofAnother: e, a row of events, is a message of somebody else that is not withdrawn.
+func ofAnother(e string) string {
+	return e + `.kind = 1 AND ` + e + `.withdrawn_kind IS NULL AND ` + e + `.sender <> m.user_id`
+}
+
 // countable: e, a row of events, is a message that can count as unread for the
 // viewer: of somebody else, not withdrawn, and theirs to see.
 func countable(e string) string {
-	return e + `.kind = 1 AND ` + e + `.withdrawn_kind IS NULL AND ` + e + `.sender <> m.user_id AND ` + visible(e+".seq")
+	return ofAnother(e) + ` AND ` + visible(e+".seq")
 }
 
 // unreadMessage: e, a row of events, is an unread message of the viewer.
@@ -67,12 +72,25 @@ const sqlViewed = `
 members m` + viewedJoins
 
 // viewedJoins: what a member row m is joined to.
-const viewedJoins = `
-CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
+const viewedJoins = theirConversation + `
 LEFT JOIN LATERAL (SELECT * FROM read_positions rp WHERE rp.user_id = m.user_id AND rp.conv_id = m.conv_id OFFSET 0) rp ON true`
 
+const theirConversation = `
+CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c`
+
+// everythingOf: the same rows where all of a user's are looked at: one range of
+// members and one of read_positions, which together cost less than a probe for each
+// row, then a probe for each conversation. The FULL JOIN leaves the planner no nested
+// loop over both ranges. A position without a member row finds no conversation. What
+// is asked of a member row must be asked outside, or an index for others would do.
+func everythingOf(user string) string {
+	return `
+(SELECT * FROM members WHERE user_id = ` + user + ` OFFSET 0) m
+FULL JOIN (SELECT * FROM read_positions WHERE user_id = ` + user + ` OFFSET 0) rp ON rp.conv_id = m.conv_id` + theirConversation
+}
+
 // UnreadOfEach is the statement that benchmarks compare with counting: the unread
-// of each present conversation of the user $1, and in every row their sum.
+// of each present conversation of the user $1, as arrays, and their sum.
 var UnreadOfEach = `
-SELECT v.conv_id, v.unread, sum(v.unread) OVER ()::bigint FROM (
-  SELECT m.conv_id, ` + sqlUnread + ` AS unread FROM ` + sqlViewed + ` WHERE m.user_id = $1 AND m.left_at IS NULL) v`
+SELECT array_agg(v.conv_id), array_agg(v.unread), sum(v.unread)::bigint FROM (
+  SELECT m.conv_id, ` + sqlUnread + ` AS unread FROM ` + everythingOf("$1") + ` WHERE m.left_at IS NULL OFFSET 0) v`

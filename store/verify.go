@@ -106,7 +106,8 @@ func (s *Store) verifyUser(ctx context.Context, user chat.UserID, report func(De
 			return err
 		}
 		for _, c := range page.Conversations {
-			rows = append(rows, chat.Counts{Unread: c.UnreadMessages, Mentions: int64(c.UnreadMentions), Muted: c.Muted, MarkedUnread: c.MarkedUnread})
+			counts, _ := c.Counts() // the list has only what counts
+			rows = append(rows, counts)
 			if c.UnreadMessages > 0 && c.Read >= c.Head {
 				report(Deviation{Rule: "M7", Conversation: c.ID, Subject: "user " + string(user),
 					Found: fmt.Sprintf("has %d unread, but read to head: they cannot be brought to 0", c.UnreadMessages)})
@@ -118,7 +119,7 @@ func (s *Store) verifyUser(ctx context.Context, user chat.UserID, report func(De
 		last := page.Conversations[len(page.Conversations)-1]
 		r.After = &InboxKey{Pinned: last.Pinned, Activity: last.LastActivityAt.Time, ID: last.ID}
 	}
-	badge, err := vw.Badge(ctx)
+	badge, err := sn.View(vw.viewer).Badge(ctx) // by a view that has seen no rows
 	if err != nil {
 		return err
 	}

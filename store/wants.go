@@ -146,7 +146,7 @@ func (g *gathering) batch(s *Store) *pgx.Batch {
 		})
 	}
 	if len(g.badges.list) > 0 {
-		batch.Queue(sqlBadges, g.badges.list).Query(func(rows pgx.Rows) error { return collectBadges(rows, g.version, g.sums) })
+		batch.Queue(sqlBadges, g.badges.list, []chat.ConversationID{}).Query(func(rows pgx.Rows) error { return collectBadges(rows, g.version, g.sums) })
 	}
 	batch.Queue(`COMMIT`)
 	return batch
