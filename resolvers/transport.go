@@ -260,7 +260,16 @@ func (a answer) requestError(r *graphql.Response) {
 	}{r.Errors})
 }
 
-func (a answer) response(status int, r *graphql.Response) { a.write(status, r) }
+func (a answer) response(status int, r *graphql.Response) {
+	if len(r.Errors)+len(r.Extensions) > 0 || r.Data == nil {
+		a.write(status, r)
+		return
+	}
+	// The data are JSON already: encoding them again, byte by byte, would take a
+	// twentieth of a page's time.
+	b := make([]byte, 0, len(r.Data)+len(`{"data":}`))
+	a.writeBytes(status, append(append(append(b, `{"data":`...), r.Data...), '}'))
+}
 
 func (a answer) write(status int, v any) {
 	b, err := json.Marshal(v)
@@ -268,6 +277,10 @@ func (a answer) write(status int, v any) {
 		http.Error(a.w, "The answer could not be encoded.", http.StatusInternalServerError)
 		return
 	}
+	a.writeBytes(status, b)
+}
+
+func (a answer) writeBytes(status int, b []byte) {
 	h := a.w.Header()
 	h.Set("Content-Type", a.mediaType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

@@ -30,26 +30,28 @@ type AckResult struct {
 // row counts only while its install_epoch is the device's. A higher epoch
 // replaces the row, an equal one merges by maximum, a lower one does nothing, so
 // that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys,
-// one probe after the other, as in [sqlMarkRead].
+// one probe after the other, as in [sqlMarkRead]; a device and its owner once for all of its cursors.
 // $1 index, $2 device, $3 conversation, $4 seq, $5 install epoch, one of each per report.
 var sqlAck = `
 WITH input AS (
   SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS t(i, d, c, seq, epoch)),
+owners AS MATERIALIZED (
+  SELECT k.d, dv.user_id, dv.install_epoch, x.shares_reads FROM (SELECT DISTINCT d FROM input) k
+  CROSS JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = k.d AND dv.revoked_at IS NULL OFFSET 0) dv
+  CROSS JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x),
 judged AS MATERIALIZED (
   SELECT t.*, coalesce(m.to_seq, cv.head, 0) AS head,
-         CASE WHEN dv.device_id IS NULL THEN 3 WHEN t.epoch <> dv.install_epoch THEN 4
+         CASE WHEN o.user_id IS NULL THEN 3 WHEN t.epoch <> o.install_epoch THEN 4
               WHEN m.user_id IS NULL THEN 1 WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
-         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("x", "cv") + ` AS shown
+         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("o", "cv") + ` AS shown
   FROM input t
-  LEFT JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = t.d AND dv.revoked_at IS NULL OFFSET 0) dv ON true
-  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x ON true
-  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = dv.user_id AND m.conv_id = t.c OFFSET 0) m ON true
+  LEFT JOIN owners o ON o.d = t.d
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = o.user_id AND m.conv_id = t.c OFFSET 0) m ON true
   LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
   LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c OFFSET 0) dc ON true),
 wanted AS MATERIALIZED (
-  SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0
-  GROUP BY d, c, epoch HAVING max(v) > min(delivered_seq)),
+  SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0 AND v > delivered_seq GROUP BY d, c, epoch),
 moved AS (
   INSERT INTO device_cursors AS r (device_id, conv_id, install_epoch, delivered_seq)
   SELECT d, c, epoch, v FROM wanted ORDER BY d COLLATE "C", c COLLATE "C"
@@ -60,9 +62,9 @@ moved AS (
   WHERE excluded.install_epoch > r.install_epoch
      OR excluded.install_epoch = r.install_epoch AND excluded.delivered_seq > r.delivered_seq
   RETURNING device_id, conv_id, delivered_seq)
-SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false), w.d IS NOT NULL AND n.device_id IS NULL
-FROM judged j LEFT JOIN wanted w ON w.d = j.d AND w.c = j.c AND w.epoch = j.epoch AND j.refused = 0
-LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c ORDER BY j.i`
+SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false),
+       j.refused = 0 AND j.v > j.delivered_seq AND n.device_id IS NULL
+FROM judged j LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c`
 
 // sqlEpochs runs behind sqlAck in the same transaction with a younger snapshot: a
 // device whose epoch went up meanwhile has become a stale one.

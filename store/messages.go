@@ -124,7 +124,7 @@ mentioned AS (
   UNION ALL
   SELECT $1, '', r.head + n.n, n.sender, r.head + n.n, NULL FROM numbered n, raised r WHERE n.mention_all),
 wanted AS MATERIALIZED (
-  SELECT sender AS u, $1 AS c, max(up_to) AS v, max(up_to) AS mention_v,
+  SELECT sender AS u, $1 AS c, max(up_to) AS v, min(sent_ord) AS sent_ord, max(up_to) AS mention_v,
          CASE WHEN max(up_to) FILTER (WHERE rev IS NULL) = max(up_to) THEN NULL ELSE min(rev) END AS rev
   FROM numbered WHERE up_to IS NOT NULL AND (rev IS NULL OR rev >= revision)
   GROUP BY sender HAVING max(up_to) > min(read_seq) OR max(up_to) > min(mention_seq) OR bool_or(marked)),` + sqlMovePositions + `

@@ -9,19 +9,20 @@ import (
 )
 
 // sqlMovePositions: the CTEs that merge the reports in wanted (u user, c
-// conversation, v capped position, mention_v mention position, rev revision)
+// conversation, v capped position, mention_v mention position, rev revision, sent_ord
+// of the member row)
 // into read positions by maximum, and clear the reminder flag. The revision is
 // compared on the row version that is updated: chat.Position.Accepts. No revision
 // is older than 0, which spares most rows the search through wanted. Rows are
 // locked in the order of the keys, whatever the database's collation. moved has the
-// rows that changed. One row of events and one probe of events_own each.
+// rows that changed. One row of events each, and one probe of events_own for those who ever wrote there.
 const sqlMovePositions = `
 ordinals AS (
   SELECT w.u, w.c, w.v, w.mention_v, coalesce(e.message_ord, 0) AS read_ord, coalesce(o.sender_ord, 0) AS read_own
   FROM wanted w
   LEFT JOIN LATERAL (SELECT e.message_ord FROM events e WHERE e.conv_id = w.c AND e.seq = w.v OFFSET 0) e ON true
   LEFT JOIN LATERAL (
-    SELECT x.sender_ord FROM events x WHERE x.conv_id = w.c AND x.sender = w.u AND x.kind = 1 AND x.seq <= w.v
+    SELECT x.sender_ord FROM events x WHERE w.sent_ord > 0 AND x.conv_id = w.c AND x.sender = w.u AND x.kind = 1 AND x.seq <= w.v
     ORDER BY x.seq DESC LIMIT 1) o ON true),
 moved AS (
   INSERT INTO read_positions AS r (user_id, conv_id, read_seq, read_ord, read_own, mention_seq, seen_seq, seen_at)
@@ -141,7 +142,7 @@ func (s *Store) MarkUnread(ctx context.Context, user chat.UserID, conv chat.Conv
 // then primary keys.
 var sqlReadEverything = `
 WITH wanted AS MATERIALIZED (
-  SELECT m.user_id AS u, m.conv_id AS c, e.v, CASE WHEN $2 THEN e.v ELSE 0 END AS mention_v, NULL::int AS rev,
+  SELECT m.user_id AS u, m.conv_id AS c, m.sent_ord, e.v, CASE WHEN $2 THEN e.v ELSE 0 END AS mention_v, NULL::int AS rev,
          coalesce(rp.seen_seq, 0) AS seen_seq, ` + sqlShown("u", "c") + ` AS shown
   FROM ` + sqlViewed + ` JOIN users u ON u.user_id = m.user_id AND u.erased_at IS NULL
   CROSS JOIN LATERAL (SELECT coalesce(m.to_seq, c.head) AS v) e

@@ -48,14 +48,14 @@ judged AS MATERIALIZED (
               WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v, ` + sqlShown("x", "cv") + ` AS shown,
          coalesce(rp.read_seq, 0) AS read_seq, coalesce(rp.seen_seq, 0) AS seen_seq,
-         coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked
+         coalesce(rp.mention_seq, 0) AS mention_seq, coalesce(rp.revision, 0) AS revision, coalesce(rp.marked_unread, false) AS marked, m.sent_ord
   FROM input t
   LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = t.u AND x.erased_at IS NULL OFFSET 0) x ON true
   LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = t.u AND m.conv_id = t.c OFFSET 0) m ON true
   LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
   LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = t.u AND r.conv_id = t.c OFFSET 0) rp ON true),
 wanted AS MATERIALIZED (
-  SELECT u, c, max(v) AS v, coalesce(max(v) FILTER (WHERE NOT keep), 0) AS mention_v,
+  SELECT u, c, max(v) AS v, min(sent_ord) AS sent_ord, coalesce(max(v) FILTER (WHERE NOT keep), 0) AS mention_v,
          CASE WHEN max(v) FILTER (WHERE rev IS NULL) = max(v) THEN NULL ELSE min(rev) END AS rev
   FROM judged WHERE refused = 0 AND (rev IS NULL OR rev >= revision)
   GROUP BY u, c
