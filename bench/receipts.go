@@ -12,11 +12,12 @@ import (
 )
 
 // countReaders is what everyone else does for each message: count those who were
-// there when it was sent, did not send it, and have read as far.
+// there when it was sent, did not send it, and have read as far. It need not know of
+// those who have left.
 const countReaders = `
 SELECT count(*) FILTER (WHERE r.seen_seq >= $2), count(*) FROM members m JOIN users u ON u.user_id = m.user_id AND u.shares_reads AND u.erased_at IS NULL
 LEFT JOIN read_positions r ON r.user_id = m.user_id AND r.conv_id = m.conv_id
-WHERE m.conv_id = $1 AND m.from_seq <= $2 AND (m.to_seq IS NULL OR m.to_seq >= $2) AND m.user_id <> $3`
+WHERE m.conv_id = $1 AND m.left_at IS NULL AND m.from_seq <= $2 AND m.user_id <> $3`
 
 // receipts: who has read a page of messages, against counting them for each.
 func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
@@ -32,8 +33,8 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 		backend.Stop()
 		return nil, nil, err
 	}
-	// By primary keys, as ours: left alone it reads the users as a whole for each message.
-	for _, sql := range []string{`SET enable_seqscan = off`, `SET enable_hashjoin = off`, `SET enable_mergejoin = off`, `SET jit = off`} {
+	// By indexes, as ours: left alone it may read the users as a whole for each message.
+	for _, sql := range []string{`SET enable_seqscan = off`, `SET jit = off`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			_ = conn.Close(ctx)
 			backend.Stop()
@@ -43,7 +44,7 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 	r := &receipts{store: backend.Store, viewer: "reader1", conversation: "forum", conn: conn}
 	stop := func() { _ = conn.Close(context.Background()); backend.Stop() }
 	return []trial{{name: fmt.Sprintf("receipts of a page of %d messages, %d members", receiptPage, receiptMembers),
-		against: fmt.Sprintf("%d counting queries, fairest (by primary keys, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
+		against: fmt.Sprintf("%d counting queries, fairest (by indexes, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
 }
 
 type receipts struct {

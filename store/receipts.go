@@ -31,10 +31,11 @@ const manyMembers = 10_000
 var sqlReceiptPage = `
 asked_of AS MATERIALIZED (
   SELECT e.conv_id, e.seq, e.sender, c.member_count, c.member_count > ` + fmt.Sprint(manyMembers) + ` AS large, c.receipt_policy
-  FROM unnest($2::text[], $3::bigint[]) AS t(conv_id, seq)
-  CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = $1 AND m.conv_id = t.conv_id AND m.left_at IS NULL OFFSET 0) m
+  FROM (SELECT conv_id, array_agg(seq) AS seqs FROM unnest($2::text[], $3::bigint[]) AS t(conv_id, seq) GROUP BY conv_id) k
+  CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = $1 AND m.conv_id = k.conv_id AND m.left_at IS NULL OFFSET 0) m
   CROSS JOIN LATERAL (SELECT * FROM conversations c WHERE c.conv_id = m.conv_id OFFSET 0) c
   CROSS JOIN LATERAL (SELECT * FROM users v WHERE v.user_id = m.user_id OFFSET 0) v
+  CROSS JOIN LATERAL unnest(k.seqs) AS t(seq)
   CROSS JOIN LATERAL (SELECT * FROM events e WHERE e.conv_id = m.conv_id AND e.seq = t.seq AND e.kind = 1 OFFSET 0) e
   WHERE ` + visible("e.seq") + `
     AND CASE c.receipt_policy WHEN 'REQUIRED' THEN true WHEN 'MEMBERS' THEN v.shares_reads
