@@ -82,13 +82,20 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 		}
 		sv.stop()
 	}
+	// Counting is what costs more with more that is unread.
+	target := func(full float64) float64 {
+		if s.Quick {
+			return 0
+		}
+		return full
+	}
 	million := fmt.Sprintf("%d conversations, %d unread", inboxConversations, inboxConversations*unread)
 	return []trial{
-		{name: "unread of each and badge in SQL, " + million, against: "counting at its fairest (a count for each, custom plan, no JIT)", unit: "ms", target: 100,
+		{name: "unread of each and badge in SQL, " + million, against: "counting at its fairest (a count for each, custom plan, no JIT)", unit: "ms", target: target(100),
 			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest, countEach)},
-		{name: "the same", against: "counting as it is usually written and run (a join, prepared, PostgreSQL's defaults)", unit: "ms", target: 800,
+		{name: "the same", against: "counting as it is usually written and run (a join, prepared, PostgreSQL's defaults)", unit: "ms", target: target(800),
 			prepare: in.warmBoth, ours: in.byOrdinals, reference: in.byCounting(&in.usual, countJoined)},
-		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: 40,
+		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: target(40),
 			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest, countEach)},
 		{name: fmt.Sprintf("first page over HTTP with %d unread and %d mentions", inboxConversations*unread, 2*min(unread, 1_000)), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
 			ours: in.page("many", listDocument), reference: in.page("few", listDocument)},

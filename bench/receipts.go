@@ -33,8 +33,9 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 		backend.Stop()
 		return nil, nil, err
 	}
-	// By indexes, as ours: left alone it may read the users as a whole for each message.
-	for _, sql := range []string{`SET enable_seqscan = off`, `SET jit = off`} {
+	// By indexes, as ours, and for this conversation: left alone it reads all users for
+	// each message, since there are conversations in which nearly all are members.
+	for _, sql := range []string{`SET enable_seqscan = off`, `SET plan_cache_mode = force_custom_plan`, `SET jit = off`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			_ = conn.Close(ctx)
 			backend.Stop()
@@ -44,7 +45,7 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 	r := &receipts{store: backend.Store, viewer: "reader1", conversation: "forum", conn: conn}
 	stop := func() { _ = conn.Close(context.Background()); backend.Stop() }
 	return []trial{{name: fmt.Sprintf("receipts of a page of %d messages, %d members", receiptPage, receiptMembers),
-		against: fmt.Sprintf("%d counting queries, fairest (by indexes, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
+		against: fmt.Sprintf("%d counting queries, fairest (by indexes, custom plan, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
 }
 
 type receipts struct {

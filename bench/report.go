@@ -92,7 +92,9 @@ func (r *report) markdown() []byte {
 			continue
 		}
 		verdict := "met"
-		if !row.met() {
+		if row.target == 0 {
+			verdict = "shown"
+		} else if !row.met() {
 			verdict = "**missed**"
 		}
 		reference, ratio := number(row.unit, row.reference.median)+" "+row.unit, row.compared()

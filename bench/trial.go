@@ -16,7 +16,7 @@ type trial struct {
 	// rate says that more is better; else they are durations, and less is.
 	rate bool
 	// target bounds ours compared with the reference: how many times better at
-	// least, or, with atMost, how many times as much at most.
+	// least, or, with atMost, how many times as much at most; 0 judges nothing.
 	target float64
 	atMost bool
 	// prepare runs before the first round, both measures once, to warm up.
@@ -95,6 +95,9 @@ func (r result) met() bool {
 	if r.err != nil {
 		return false
 	}
+	if r.target == 0 {
+		return true
+	}
 	if r.atMost || r.single {
 		return r.ratio.median <= r.trial.target
 	}
@@ -105,11 +108,14 @@ func (r result) line() string {
 	if r.err != nil {
 		return fmt.Sprintf("FAILED  %s: %v", r.name, r.err)
 	}
-	verdict := "met   "
-	if !r.met() {
+	verdict := "met"
+	switch {
+	case r.target == 0:
+		verdict = "shown"
+	case !r.met():
 		verdict = "MISSED"
 	}
-	return fmt.Sprintf("%s  %s: %s (%s) against %s (%s); %s, target %s [%.0f s]", verdict, r.name, number(r.trial.unit, r.ours.median), r.trial.unit,
+	return fmt.Sprintf("%-6s  %s: %s (%s) against %s (%s); %s, target %s [%.0f s]", verdict, r.name, number(r.trial.unit, r.ours.median), r.trial.unit,
 		number(r.trial.unit, r.reference.median), r.against, r.compared(), r.goal(), r.took.Seconds()) + r.noted
 }
 
@@ -121,6 +127,8 @@ func (r result) compared() string {
 // goal is the target in words.
 func (r result) goal() string {
 	switch {
+	case r.target == 0:
+		return "none with so little data"
 	case r.single:
 		return "≤ " + number(r.unit, r.target) + " " + r.unit
 	case r.atMost:

@@ -76,12 +76,12 @@ func rest(ctx context.Context, began time.Time, pace time.Duration) bool {
 
 // Pace. The events of one subscription are evaluated at most every minPace, and
 // not more often than ten times what the last evaluation took. What all of them
-// read together goes in small batches, and their lanes rest half as long again as
-// they were busy: two keep the database four fifths as busy as one core could,
-// and leave the rest to requests.
+// read together goes in small batches, and their lanes rest twice as long as they
+// were busy: two keep the database two thirds as busy as one core could, and leave
+// the rest to requests.
 const (
 	minPace    = 100 * time.Millisecond
 	eventBatch = 64
 )
 
-func restOfEvents(took time.Duration) time.Duration { return took * 3 / 2 }
+func restOfEvents(took time.Duration) time.Duration { return 2 * took }

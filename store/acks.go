@@ -36,7 +36,7 @@ var sqlAck = `
 WITH input AS (
   SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS t(i, d, c, seq, epoch)),
 owners AS MATERIALIZED (
-  SELECT k.d, dv.user_id, dv.install_epoch, x.shares_reads FROM (SELECT DISTINCT d FROM input) k
+  SELECT k.d, dv.user_id, dv.install_epoch, x.shares_reads FROM (SELECT DISTINCT d FROM unnest($2::text[]) AS t(d)) k
   CROSS JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = k.d AND dv.revoked_at IS NULL OFFSET 0) dv
   CROSS JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x),
 judged AS MATERIALIZED (
@@ -50,7 +50,7 @@ judged AS MATERIALIZED (
   LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = o.user_id AND m.conv_id = t.c OFFSET 0) m ON true
   LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
   LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c OFFSET 0) dc ON true),
-wanted AS MATERIALIZED (
+wanted AS (
   SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0 AND v > delivered_seq GROUP BY d, c, epoch),
 moved AS (
   INSERT INTO device_cursors AS r (device_id, conv_id, install_epoch, delivered_seq)

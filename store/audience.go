@@ -13,12 +13,17 @@ package store
 // period counts what was so when it was hidden. What any device has received at
 // its present install, if it was not revoked, is received; it is looked for only
 // with deliveries. sent tells the users whom the statement senders (conv_id, user_id) names.
+// kept are rows that a statement looks at more than once; else they need not be stored.
 //
 // By the indexes on conv_id: as many rows as the conversations ever had members.
 // They are put together by FULL JOINs, which leave the planner no nested loop whatever
 // it expects, and so no product; then one probe of users each. Former periods, which
 // are few, are looked up one by one.
-func audience(deliveries bool, senders string) string {
+func audience(deliveries, kept bool, senders string) string {
+	stored := ""
+	if kept {
+		stored = "MATERIALIZED "
+	}
 	received, got, formerlyGot := "", "0::bigint", "0::bigint"
 	if deliveries {
 		received = `
@@ -39,7 +44,7 @@ func audience(deliveries bool, senders string) string {
 		return `(` + of + `.conv_id, ` + of + `.user_id) IN (` + senders + `)`
 	}
 	return `
-known AS MATERIALIZED (
+known AS (
   SELECT m.conv_id, m.user_id, m.from_seq, m.to_seq, NULL::bigint AS seen_cap, NULL::bigint AS delivered_cap, m.to_seq IS NULL AS present,
     r.seen_seq, r.seen_at, ` + got + ` AS got, ` + sent("m") + ` AS sent
   FROM (
@@ -56,7 +61,7 @@ known AS MATERIALIZED (
   FROM asked CROSS JOIN LATERAL (SELECT * FROM membership_periods p WHERE p.conv_id = asked.conv_id OFFSET 0) p
   CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = p.user_id AND m.conv_id = p.conv_id OFFSET 0) m
   LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = p.user_id AND r.conv_id = p.conv_id OFFSET 0) r ON true),
-audience AS MATERIALIZED (
+audience AS ` + stored + `(
   SELECT k.conv_id, k.user_id, u.name, k.from_seq, coalesce(k.to_seq, 9223372036854775807) AS to_seq,
     coalesce(k.seen_cap, k.seen_seq, 0) AS seen, k.seen_at, coalesce(k.delivered_cap, k.got) AS got, k.present, k.sent
   FROM known k

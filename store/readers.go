@@ -28,7 +28,7 @@ type ReaderPage struct {
 // fewer than $7 members. $4 pending, $5 after, $6 rows.
 var sqlReaders = `
 WITH ` + sqlReceiptPage + `,
-asked AS MATERIALIZED (SELECT DISTINCT conv_id, receipt_policy FROM asked_of WHERE member_count < $7),` + audience(false, "") + `
+asked AS MATERIALIZED (SELECT DISTINCT conv_id, receipt_policy FROM asked_of WHERE member_count < $7),` + audience(false, true, "") + `
 SELECT p.conv_id, p.seq, a.user_id, a.name, a.seen_at, a.present
 FROM asked_of p CROSS JOIN LATERAL (
   SELECT * FROM audience a

@@ -57,7 +57,7 @@ func receiptCounts(page string, p position, all string) string {
 WITH ` + page + `,
 asked AS MATERIALIZED (
   SELECT conv_id, max(receipt_policy) AS receipt_policy, min(seq) AS low, max(seq) AS high FROM asked_of WHERE ` + all + ` OR NOT large GROUP BY conv_id),` +
-		audience(p == deliveries, `SELECT DISTINCT conv_id, sender AS user_id FROM asked_of`) + `,
+		audience(p == deliveries, false, `SELECT DISTINCT conv_id, sender AS user_id FROM asked_of`) + `,
 who AS MATERIALIZED (
   SELECT a.conv_id, a.user_id, a.sent, greatest(a.from_seq, k.low) AS from_seq, least(a.to_seq, k.high) AS to_seq, least(` + has + `, k.high) AS has
   FROM audience a JOIN asked k ON k.conv_id = a.conv_id AND a.from_seq <= k.high AND a.to_seq >= k.low)

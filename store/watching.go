@@ -38,7 +38,7 @@ WHERE m.user_id = $1 AND m.conv_id = $2`
 // to look at, null for all. With $3 a position is the viewer's newest own message
 // within it: one probe of events_own for each part and kind.
 var sqlWatchedPositions = `
-WITH asked AS MATERIALIZED (SELECT conv_id, receipt_policy FROM conversations WHERE conv_id = $2),` + audience(true, "") + `
+WITH asked AS MATERIALIZED (SELECT conv_id, receipt_policy FROM conversations WHERE conv_id = $2),` + audience(true, true, "") + `
 SELECT a.user_id, max(a.name), coalesce(max(x.read), 0)::bigint, coalesce(max(x.delivered), 0)::bigint
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL ` + sqlPeriods + ` q
