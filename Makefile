@@ -51,5 +51,5 @@ generate: ## Generate the GraphQL server and the schema dump.
 bench: build ## Measure against what everyone else pays, and write bench/RESULTS.md (some 20 minutes).
 	bin/tidemark bench --results bench/RESULTS.md
 
-bench-quick: build ## The same with less data, in some three minutes, without writing it down.
+bench-quick: build ## The same with less data, in under two minutes, without writing it down.
 	bin/tidemark bench --quick

@@ -21,7 +21,7 @@ type benchCommand struct {
 type benchRunCommand struct {
 	DatabaseURL string `name:"database-url" env:"TIDEMARK_DATABASE_URL" placeholder:"URL" help:"A PostgreSQL server on which a database is made for this and dropped again. Without one, a private PostgreSQL is run."`
 	PostgresBin string `env:"TIDEMARK_POSTGRES_BIN" placeholder:"DIR" help:"Where PostgreSQL's programs are, pgbench among them. Default: PATH, then the usual places."`
-	Quick       bool   `help:"Take some three minutes: less data, shorter measures, no growth tables."`
+	Quick       bool   `help:"Take under two minutes: less data, shorter measures, no growth tables."`
 	Only        string `placeholder:"TEXT" help:"Measure only one group of rows (inbox, writes, receipts, crowd, growth), or GROUP/TEXT: rows of it whose names contain the text."`
 	Results     string `placeholder:"FILE" help:"Also write the table to this file, as Markdown."`
 }

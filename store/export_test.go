@@ -10,6 +10,11 @@ var (
 	SQLFirstMention   = sqlFirstMention
 	SQLFirstUnread    = sqlFirstUnread
 	SQLLastMessage    = sqlLastMessage
+	SQLInboxFiltered  = sqlInboxFiltered
+	SQLReceiptReads   = sqlReceiptCounts[reads]
+	SQLReceiptGot     = sqlReceiptCounts[deliveries]
+	SQLReaders        = sqlReaders
+	SQLWatched        = sqlWatchedPositions
 )
 
 // The two statements of an append, for a test that lets something happen between them.

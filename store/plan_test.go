@@ -15,6 +15,7 @@ import (
 // plan is a node of EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON).
 type plan struct {
 	Node     string  `json:"Node Type"`
+	Join     string  `json:"Join Type"`
 	Relation string  `json:"Relation Name"`
 	Index    string  `json:"Index Name"`
 	Loops    float64 `json:"Actual Loops"`
@@ -211,6 +212,46 @@ func TestPlansOfLargeLists(t *testing.T) {
 			if _, err := conn.Exec(w.ctx, `DEALLOCATE s`); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestPlansOfEverything: statements that put two ranges of rows together do so by
+// full joins, on empty tables as well, where any plan looks as good: a nested loop
+// would be a product of both.
+func TestPlansOfEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	conn := w.conn(t)
+	asTheStore(t, conn)
+	for name, statement := range map[string]struct {
+		sql, types, args string
+		joins            int
+	}{
+		"badge":      {store.SQLBadges, "text[], text[]", "'{reader}', '{}'", 1},
+		"filtered":   {store.SQLInboxFiltered, "text, text, boolean, boolean, boolean, timestamptz, text, int, boolean, boolean", "'reader', '', true, false, null, null, null, 20, true, null", 1},
+		"receipts":   {store.SQLReceiptReads, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 1},
+		"deliveries": {store.SQLReceiptGot, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 2},
+		"readers":    {store.SQLReaders, "text, text[], bigint[], boolean, text, int, int", "'reader', '{c1}', '{3}', false, '', 20, 200", 1},
+		"watched":    {store.SQLWatched, "text, text, boolean, text[]", "'reader', 'c1', false, null", 2},
+	} {
+		if _, err := conn.Exec(w.ctx, `PREPARE s (`+statement.types+`) AS `+statement.sql); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		joins := 0
+		explain(t, conn, `EXECUTE s(`+statement.args+`)`).each(func(n plan) {
+			if n.Join == "Full" && (n.Node == "Hash Join" || n.Node == "Merge Join") {
+				joins++
+			}
+			if n.Node == "Memoize" || n.Node == "Seq Scan" {
+				t.Errorf("%s has a %s", name, n.Node)
+			}
+		})
+		if joins != statement.joins {
+			t.Errorf("%s has %d full joins, not %d", name, joins, statement.joins)
+		}
+		if _, err := conn.Exec(w.ctx, `DEALLOCATE s`); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
