@@ -26,35 +26,43 @@ type AckResult struct {
 	Err                 error
 }
 
+// install is an installation of a device's app: whatever one reports carries one epoch.
+type install struct {
+	device chat.DeviceID
+	epoch  int32
+}
+
+func (r AckReport) install() install { return install{r.Device, r.InstallEpoch} }
+
 // sqlAck writes a batch of acknowledgements without a lock on devices: a cursor
 // row counts only while its install_epoch is the device's. A higher epoch
 // replaces the row, an equal one merges by maximum, a lower one does nothing, so
 // that an old ack cannot slip past a reinstall that commits meanwhile. All by primary keys,
-// one probe after the other, as in [sqlMarkRead]; a device and its owner once for all of its cursors.
-// $1 index, $2 device, $3 conversation, $4 seq, $5 install epoch, one of each per report.
+// one probe after the other, as in [sqlMarkRead]; an install and its owner once for all of its cursors.
+// What moved is part of what was judged: a full join is a left one here, and never compares each with each.
+// $1 device, $2 install epoch, one of each per install; $3 install, $4 conversation, $5 seq, one of each per report. Counted from 1.
 var sqlAck = `
-WITH input AS (
-  SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS t(i, d, c, seq, epoch)),
-owners AS MATERIALIZED (
-  SELECT k.d, dv.user_id, dv.install_epoch, x.shares_reads FROM (SELECT DISTINCT d FROM unnest($2::text[]) AS t(d)) k
-  CROSS JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = k.d AND dv.revoked_at IS NULL OFFSET 0) dv
-  CROSS JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x),
+WITH installs AS MATERIALIZED (
+  SELECT k.n, k.d, k.epoch, dv.user_id, x.shares_reads,
+         CASE WHEN x.user_id IS NULL THEN 3 WHEN k.epoch <> dv.install_epoch THEN 4 ELSE 0 END AS refused
+  FROM unnest($1::text[], $2::int[]) WITH ORDINALITY AS k(d, epoch, n)
+  LEFT JOIN LATERAL (SELECT * FROM devices dv WHERE dv.device_id = k.d AND dv.revoked_at IS NULL OFFSET 0) dv ON true
+  LEFT JOIN LATERAL (SELECT * FROM users x WHERE x.user_id = dv.user_id OFFSET 0) x ON true),
 judged AS MATERIALIZED (
-  SELECT t.*, coalesce(m.to_seq, cv.head, 0) AS head,
-         CASE WHEN o.user_id IS NULL THEN 3 WHEN t.epoch <> o.install_epoch THEN 4
-              WHEN m.user_id IS NULL THEN 1 WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
+  SELECT t.i, s.d, t.c, s.epoch, coalesce(m.to_seq, cv.head, 0) AS head,
+         CASE WHEN s.refused > 0 THEN s.refused WHEN m.user_id IS NULL THEN 1
+              WHEN t.seq < 0 OR m.to_seq IS NULL AND t.seq > cv.head THEN 2 ELSE 0 END AS refused,
          least(t.seq, coalesce(m.to_seq, cv.head)) AS v,
-         CASE WHEN dc.install_epoch = t.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("o", "cv") + ` AS shown
-  FROM input t
-  LEFT JOIN owners o ON o.d = t.d
-  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = o.user_id AND m.conv_id = t.c OFFSET 0) m ON true
+         CASE WHEN dc.install_epoch = s.epoch THEN dc.delivered_seq ELSE 0 END AS delivered_seq, ` + sqlShown("s", "cv") + ` AS shown
+  FROM unnest($3::bigint[], $4::text[], $5::bigint[]) WITH ORDINALITY AS t(n, c, seq, i)
+  JOIN installs s ON s.n = t.n
+  LEFT JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = s.user_id AND m.conv_id = t.c OFFSET 0) m ON true
   LEFT JOIN LATERAL (SELECT * FROM conversations cv WHERE cv.conv_id = m.conv_id OFFSET 0) cv ON true
-  LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = t.d AND dc.conv_id = t.c OFFSET 0) dc ON true),
-wanted AS (
-  SELECT d, c, epoch, max(v) AS v FROM judged WHERE refused = 0 AND v > delivered_seq GROUP BY d, c, epoch),
+  LEFT JOIN LATERAL (SELECT * FROM device_cursors dc WHERE dc.device_id = s.d AND dc.conv_id = t.c OFFSET 0) dc ON true),
 moved AS (
   INSERT INTO device_cursors AS r (device_id, conv_id, install_epoch, delivered_seq)
-  SELECT d, c, epoch, v FROM wanted ORDER BY d COLLATE "C", c COLLATE "C"
+  SELECT DISTINCT ON (d COLLATE "C", c COLLATE "C") d, c, epoch, v FROM judged WHERE refused = 0 AND v > delivered_seq
+  ORDER BY d COLLATE "C", c COLLATE "C", v DESC
   ON CONFLICT (device_id, conv_id) DO UPDATE SET
     delivered_seq = CASE WHEN excluded.install_epoch > r.install_epoch THEN excluded.delivered_seq
                          ELSE greatest(r.delivered_seq, excluded.delivered_seq) END,
@@ -64,7 +72,7 @@ moved AS (
   RETURNING device_id, conv_id, delivered_seq)
 SELECT j.i, j.refused, j.head, j.delivered_seq, coalesce(n.delivered_seq, j.delivered_seq), n.device_id IS NOT NULL AND j.refused = 0, coalesce(j.shown, false),
        j.refused = 0 AND j.v > j.delivered_seq AND n.device_id IS NULL
-FROM judged j LEFT JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c`
+FROM judged j FULL JOIN moved n ON n.device_id = j.d AND n.conv_id = j.c`
 
 // sqlEpochs runs behind sqlAck in the same transaction with a younger snapshot: a
 // device whose epoch went up meanwhile has become a stale one.
@@ -95,46 +103,47 @@ func (s *Store) Ack(ctx context.Context, reports []AckReport) ([]AckResult, erro
 }
 
 func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckResult) error {
-	index := make([]int, len(reports))
-	for i := range index {
-		index[i] = i
+	installs := distinct(columnOf(reports, AckReport.install))
+	number := make(map[install]int, len(installs))
+	for i, n := range installs {
+		number[n] = i + 1
 	}
-	devices := columnOf(reports, func(r AckReport) chat.DeviceID { return r.Device })
-	convs := columnOf(reports, func(r AckReport) chat.ConversationID { return r.Conversation })
-	epochs := columnOf(reports, func(r AckReport) int32 { return r.InstallEpoch })
+	devices := columnOf(installs, func(n install) chat.DeviceID { return n.device })
 	var lost []int
 	var batch pgx.Batch
-	batch.Queue(sqlAck, index, devices, convs, columnOf(reports, func(r AckReport) chat.Seq { return r.Seq }), epochs).Query(func(rows pgx.Rows) error {
+	batch.Queue(sqlAck, devices, columnOf(installs, func(n install) int32 { return n.epoch }),
+		columnOf(reports, func(r AckReport) int { return number[r.install()] }),
+		columnOf(reports, func(r AckReport) chat.ConversationID { return r.Conversation }),
+		columnOf(reports, func(r AckReport) chat.Seq { return r.Seq })).Query(func(rows pgx.Rows) error {
 		var i, refused int
 		var head chat.Seq
 		var r AckResult
 		var late bool
 		_, err := pgx.ForEachRow(rows, []any{&i, &refused, &head, &r.Previous, &r.Delivered, &r.Moved, &r.Shown, &late}, func() error {
-			results[i] = r
+			results[i-1] = r
 			switch refused {
 			case 1:
-				results[i] = AckResult{Err: chat.ErrNotMember()}
+				results[i-1] = AckResult{Err: chat.ErrNotMember()}
 			case 2:
-				results[i] = AckResult{Err: chat.ErrCursorAhead(head)}
+				results[i-1] = AckResult{Err: chat.ErrCursorAhead(head)}
 			case 3:
-				results[i] = AckResult{Err: chat.ErrUnauthenticated()}
+				results[i-1] = AckResult{Err: chat.ErrUnauthenticated()}
 			case 4:
-				results[i] = AckResult{Err: chat.ErrStaleInstall()}
+				results[i-1] = AckResult{Err: chat.ErrStaleInstall()}
 			}
-			if late && refused == 0 {
-				lost = append(lost, i)
+			if late {
+				lost = append(lost, i-1)
 			}
 			return nil
 		})
 		return err
 	})
-	batch.Queue(sqlEpochs, distinct(devices)).Query(func(rows pgx.Rows) error {
+	batch.Queue(sqlEpochs, devices).Query(func(rows pgx.Rows) error {
 		now := map[chat.DeviceID]int32{}
-		var device chat.DeviceID
-		var epoch int32
-		_, err := pgx.ForEachRow(rows, []any{&device, &epoch}, func() error { now[device] = epoch; return nil })
-		for i := range results {
-			if results[i].Err == nil && now[devices[i]] != epochs[i] {
+		var n install
+		_, err := pgx.ForEachRow(rows, []any{&n.device, &n.epoch}, func() error { now[n.device] = n.epoch; return nil })
+		for i, r := range reports {
+			if results[i].Err == nil && now[r.Device] != r.InstallEpoch {
 				results[i] = AckResult{Err: chat.ErrStaleInstall()}
 			}
 		}
@@ -143,8 +152,15 @@ func (s *Store) ackOnce(ctx context.Context, reports []AckReport, results []AckR
 	if err := s.requests.SendBatch(ctx, &batch).Close(); err != nil || len(lost) == 0 {
 		return err
 	}
-	rows, err := s.requests.Query(ctx, sqlAckTruth, lost, columnOf(lost, func(i int) chat.DeviceID { return devices[i] }),
-		columnOf(lost, func(i int) chat.ConversationID { return convs[i] }), columnOf(lost, func(i int) int32 { return epochs[i] }))
+	return s.ackTruth(ctx, reports, lost, results)
+}
+
+// ackTruth tells the reports at index, which a concurrent ack was ahead of, what is now.
+func (s *Store) ackTruth(ctx context.Context, reports []AckReport, index []int, results []AckResult) error {
+	rows, err := s.requests.Query(ctx, sqlAckTruth, index,
+		columnOf(index, func(i int) chat.DeviceID { return reports[i].Device }),
+		columnOf(index, func(i int) chat.ConversationID { return reports[i].Conversation }),
+		columnOf(index, func(i int) int32 { return reports[i].InstallEpoch }))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ var (
 	SQLReceiptGot     = sqlReceiptCounts[deliveries]
 	SQLReaders        = sqlReaders
 	SQLWatched        = sqlWatchedPositions
+	SQLAck            = sqlAck
+	SQLMarkRead       = sqlMarkRead
 )
 
 // The two statements of an append, for a test that lets something happen between them.

@@ -18,6 +18,8 @@ type plan struct {
 	Join     string  `json:"Join Type"`
 	Relation string  `json:"Relation Name"`
 	Index    string  `json:"Index Name"`
+	Cond     string  `json:"Index Cond"`
+	CTE      string  `json:"CTE Name"`
 	Loops    float64 `json:"Actual Loops"`
 	Hit      int64   `json:"Shared Hit Blocks"`
 	Read     int64   `json:"Shared Read Blocks"`
@@ -249,6 +251,50 @@ func TestPlansOfEverything(t *testing.T) {
 		})
 		if joins != statement.joins {
 			t.Errorf("%s has %d full joins, not %d", name, joins, statement.joins)
+		}
+		if _, err := conn.Exec(w.ctx, `DEALLOCATE s`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPlansOfBatches: the statements that write batches find each row by its
+// whole key, and never compare a batch with itself, on empty tables as well: a
+// prepared statement keeps the plan that it was given there.
+func TestPlansOfBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	conn := w.conn(t)
+	asTheStore(t, conn)
+	keys := map[string][]string{
+		"conversations": {"conv_id"}, "users": {"user_id"}, "devices": {"device_id"}, "members": {"user_id", "conv_id"},
+		"read_positions": {"user_id", "conv_id"}, "device_cursors": {"device_id", "conv_id"}, "events": {"conv_id", "se"}, // seq or sender
+	}
+	for name, statement := range map[string]struct{ sql, types, args string }{
+		"mark read": {store.SQLMarkRead, "int[], text[], text[], bigint[], int[], boolean[]", "'{}', '{}', '{}', '{}', '{}', '{}'"},
+		"ack":       {store.SQLAck, "text[], int[], bigint[], text[], bigint[]", "'{}', '{}', '{}', '{}', '{}'"},
+		"append": {store.SQLAppend, "text, text[], text[], bytea[], text[], boolean[], bigint[], int[], bigint[], text[]",
+			"'c', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'"},
+	} {
+		if _, err := conn.Exec(w.ctx, `PREPARE s (`+statement.types+`) AS `+statement.sql); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		scans := 0
+		explain(t, conn, `EXECUTE s(`+statement.args+`)`).each(func(n plan) {
+			if strings.Contains(n.Node, "Scan") && n.Relation != "" {
+				scans++
+				for _, column := range keys[n.Relation] {
+					if !strings.Contains(n.Cond, column) {
+						t.Errorf("%s looks at %s by %q without %s", name, n.Relation, n.Cond, column)
+					}
+				}
+			}
+			if n.Node == "Nested Loop" && n.Plans[1].CTE != "" && n.Plans[1].CTE != "raised" { // raised is one row
+				t.Errorf("%s goes through %s for each of another", name, n.Plans[1].CTE)
+			}
+		})
+		if scans < 5 {
+			t.Errorf("%s has %d scans of tables", name, scans)
 		}
 		if _, err := conn.Exec(w.ctx, `DEALLOCATE s`); err != nil {
 			t.Fatal(err)
