@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -105,6 +106,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
+// withoutDefer is schema without @defer, which the parser adds to every schema: an
+// answer here is one, read from one snapshot, and has no later parts.
+func withoutDefer(schema *ast.Schema) *ast.Schema {
+	own := *schema
+	own.Directives = maps.Clone(schema.Directives)
+	delete(own.Directives, "defer")
+	return &own
+}
+
 func (s *Server) newGraphQL(c Config) *handler.Server {
 	config := graph.Config{Resolvers: &root{s}}
 	config.Directives.Service = func(ctx context.Context, _ any, next graphql.Resolver) (any, error) {
@@ -115,6 +125,7 @@ func (s *Server) newGraphQL(c Config) *handler.Server {
 	}
 	complexity(&config.Complexity)
 
+	config.Schema = withoutDefer(graph.NewExecutableSchema(config).Schema())
 	g := handler.New(graph.NewExecutableSchema(config))
 	readLimit := int64(maxBody)
 	g.AddTransport(transport.Websocket{
