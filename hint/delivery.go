@@ -11,8 +11,12 @@ func (h Hint) causedBy(s *Session) bool {
 func (p *person) put(h Hint) {
 	for s := range p.sessions {
 		for m := range s.mailboxes {
-			if m.wants(h) && (m.topic == Receipts || !h.causedBy(s)) {
+			switch {
+			case !m.wants(h):
+			case m.topic == Receipts || !h.causedBy(s):
 				m.put(h, s.User)
+			case m.topic == Reads:
+				m.reach(h)
 			}
 		}
 	}

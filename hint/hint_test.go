@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -121,5 +122,96 @@ func waitFor(t *testing.T, what string, true func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it never came true that %s", what)
 		}
+	}
+}
+
+// TestReadsNeverGoBack: in whatever order a user's moves are told, to how many
+// of their sessions and however they are taken, the positions of a conversation
+// that a session hears of never go back, and the last one is the furthest. What
+// the session moved itself counts as told.
+func TestReadsNeverGoBack(t *testing.T) {
+	var d database
+	d.set("me", "c")
+	h := run(t, &d)
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s, _ := open(t, h, fmt.Sprint("s", seed), "me")
+		m, err := s.Subscribe(Reads, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(t, m)
+		var hints []Hint
+		var at place
+		for range 1 + r.IntN(12) { // a reminder goes back and raises the revision
+			hint := Hint{Reason: Read, User: "me", Conversation: "c"}
+			if r.IntN(4) == 0 && at.position > 0 {
+				hint.Reason, at.position = MarkedUnread, chat.Seq(r.Int64N(int64(at.position)))
+				at.revision++
+			} else {
+				at.position += 1 + chat.Seq(r.IntN(5))
+			}
+			if hint.Position, hint.Revision = at.position, at.revision; r.IntN(5) == 0 {
+				hint.Origin = Origin{User: "me", Session: s.ID}
+			}
+			hints = append(hints, hint)
+		}
+		own := place{}
+		for _, hint := range hints {
+			if p := (place{hint.Revision, hint.Position}); hint.causedBy(s) && own.behind(p) {
+				own = p
+			}
+		}
+		r.Shuffle(len(hints), func(i, j int) { hints[i], hints[j] = hints[j], hints[i] })
+		var heard, moved place
+		hear := func() {
+			events, _ := m.drain()
+			for i, e := range events {
+				p := place{e.Revision, e.Position}
+				if p.behind(heard) || p.behind(moved) || e.Last != (i == len(events)-1) {
+					t.Fatalf("seed %d: %+v after %+v and its own %+v", seed, p, heard, moved)
+				}
+				heard = p
+			}
+		}
+		for _, hint := range hints {
+			h.Deliver([]Hint{hint})
+			if p := (place{hint.Revision, hint.Position}); hint.causedBy(s) && moved.behind(p) {
+				moved = p
+			}
+			if r.IntN(2) == 0 {
+				hear()
+			}
+		}
+		hear()
+		if own != at && heard != at {
+			t.Errorf("seed %d: heard of %+v at last, not of %+v", seed, heard, at)
+		}
+		s.Close()
+	}
+}
+
+// TestReadsThatAreNotKnown: a move whose end the server could not learn is told
+// whatever was told before, and what is remembered is bounded.
+func TestReadsThatAreNotKnown(t *testing.T) {
+	m := newMailbox(Reads, "")
+	take(t, m)
+	for range 2 {
+		m.put(Hint{Reason: Read, Conversation: "c", Position: 5}, "me")
+		m.put(Hint{Reason: AllRead}, "me")
+		if events := take(t, m); len(events) != 2 {
+			t.Errorf("%+v", events)
+		}
+		m.put(Hint{Reason: Read, Conversation: "c"}, "me")
+		if e := take(t, m)[0]; e.Position != 0 || e.Revision != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+	for n := range 3 * maxPending {
+		m.put(Hint{Reason: Read, Conversation: chat.ConversationID(fmt.Sprint(n)), Position: 1}, "me")
+		take(t, m)
+	}
+	if n := len(m.told.places); n != maxPending || len(m.told.order) != n {
+		t.Errorf("%d places are remembered", n)
 	}
 }

@@ -87,6 +87,7 @@ type Mailbox struct {
 	crowd   bool // too many users: all of them are one
 	pending map[subject]*Event
 	order   []subject
+	told    told // of [Reads] only
 	closed  bool
 	wake    chan struct{} // holds a token while there is something to take
 }
@@ -123,6 +124,9 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 	if m.resync {
 		return // it will look at everything, after this hint's commit
 	}
+	if m.topic == Reads && m.told.passed(h.Conversation, place{h.Revision, h.Position}) {
+		return
+	}
 	about := subject{conversation: h.Conversation}
 	if m.topic == Receipts && !m.crowd && h.isMove() {
 		about.user = h.User
@@ -150,6 +154,13 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 		e.Own = true
 	}
 	m.signal()
+}
+
+// reach notes a move of the session's own, which is not told to it.
+func (m *Mailbox) reach(h Hint) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told.reach(h.Conversation, place{h.Revision, h.Position})
 }
 
 func (m *Mailbox) begin(about subject) *Event {
@@ -235,10 +246,18 @@ func (m *Mailbox) drain() (events []Event, closed bool) {
 		m.resync = false
 		return []Event{{Reasons: []Reason{Resync}, Last: true}}, false
 	}
-	for i, c := range m.order {
-		e := *m.pending[c]
-		e.Last = i == len(m.order)-1
+	for _, about := range m.order {
+		e := *m.pending[about]
+		if at := (place{e.Revision, e.Position}); m.topic == Reads {
+			if m.told.passed(e.Conversation, at) {
+				continue
+			}
+			m.told.reach(e.Conversation, at)
+		}
 		events = append(events, e)
+	}
+	if n := len(events); n > 0 {
+		events[n-1].Last = true
 	}
 	m.crowd, m.pending, m.order = false, nil, nil
 	return events, false
