@@ -48,7 +48,7 @@ generate: ## Generate the GraphQL server and the schema dump.
 	go tool gqlgen generate
 	TIDEMARK_WRITE_SCHEMA=1 go test -count 1 -run TestSchemaDump ./migrations
 
-bench: build ## Measure against what everyone else pays, and write bench/RESULTS.md (some 20 minutes).
+bench: build ## Measure against what everyone else pays, and write bench/RESULTS.md (some 10 minutes).
 	bin/tidemark bench --results bench/RESULTS.md
 
 bench-quick: build ## The same with less data, in under two minutes, without writing it down.

@@ -18,11 +18,16 @@ type benchCommand struct {
 	Drive benchDriveCommand `cmd:"" help:"Put one of the same loads on a running server, over its API."`
 }
 
+// Help says where the flags are: the command that runs by default hides them.
+func (benchCommand) Help() string {
+	return "tidemark bench is tidemark bench run, and takes its flags: see tidemark bench run --help."
+}
+
 type benchRunCommand struct {
 	DatabaseURL string `name:"database-url" env:"TIDEMARK_DATABASE_URL" placeholder:"URL" help:"A PostgreSQL server on which a database is made for this and dropped again. Without one, a private PostgreSQL is run."`
 	PostgresBin string `env:"TIDEMARK_POSTGRES_BIN" placeholder:"DIR" help:"Where PostgreSQL's programs are, pgbench among them. Default: PATH, then the usual places."`
 	Quick       bool   `help:"Take under two minutes: less data, shorter measures, no growth tables."`
-	Only        string `placeholder:"TEXT" help:"Measure only one group of rows (inbox, writes, receipts, crowd, growth), or GROUP/TEXT: rows of it whose names contain the text."`
+	Only        string `placeholder:"TEXT" help:"Measure only one group of rows (inbox, writes, receipts, crowd, growth), or GROUP/TEXT: rows of it whose names contain the text. Not with --results."`
 	Results     string `placeholder:"FILE" help:"Also write the table to this file, as Markdown."`
 }
 

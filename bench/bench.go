@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,9 +50,41 @@ type Backend struct {
 // ErrFailed says that a row could not be measured, or missed its target.
 var ErrFailed = errors.New("some rows failed or missed their targets; see the table")
 
+// table is the groups of rows in their order. growthTables are a group of their own.
+var table = []struct {
+	name   string
+	trials func(*suite, context.Context) ([]trial, func(), error)
+}{{"inbox", (*suite).inbox}, {"writes", (*suite).writes}, {"receipts", (*suite).receipts}, {"crowd", (*suite).crowd}}
+
+const growthTables = "growth"
+
+// check refuses options by which nothing would be measured, or a part be taken for the whole.
+func (o Options) check() error {
+	group, part, parted := strings.Cut(o.Only, "/")
+	names := []string{growthTables}
+	for _, g := range table {
+		names = append(names, g.name)
+	}
+	switch {
+	case o.Only == "":
+	case !slices.Contains(names, group):
+		return fmt.Errorf("there is no group of rows named %q; there are %s", group, strings.Join(names, ", "))
+	case group == growthTables && parted:
+		return errors.New("growth has tables and no rows: name it alone")
+	case parted && part == "":
+		return fmt.Errorf("behind %s/ a part of the names of its rows is missing", group)
+	case o.Results != "":
+		return errors.New("a part of the table is not written down: leave out what selects it, or the file")
+	}
+	return nil
+}
+
 // Run measures and prints the table. It returns [ErrFailed] if any row failed or
-// missed its target.
+// missed its target, and another error if it could not begin, or had nothing to measure.
 func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	db, err := openDatabase(ctx, o)
 	if err != nil {
 		return err
@@ -62,22 +95,21 @@ func Run(ctx context.Context, o Options) error {
 	if report.machine, err = describe(ctx, db); err != nil {
 		return err
 	}
-	for _, group := range []struct {
-		name   string
-		trials func(context.Context) ([]trial, func(), error)
-	}{{"inbox", s.inbox}, {"writes", s.writes}, {"receipts", s.receipts}, {"crowd", s.crowd}} {
-		if o.Only != "" && !strings.HasPrefix(o.Only, group.name) {
+	only, part, _ := strings.Cut(o.Only, "/")
+	for _, g := range table {
+		if only != "" && only != g.name {
 			continue
 		}
-		trials, stop, err := group.trials(ctx)
+		trials, stop, err := g.trials(s, ctx)
 		if err != nil {
-			return fmt.Errorf("preparing %s: %w", group.name, err)
+			return fmt.Errorf("preparing %s: %w", g.name, err)
 		}
 		// What was loaded must not be written to disk while writes are measured. Not
 		// every user of a server may ask for it.
 		_ = db.execute(ctx, `CHECKPOINT`)
+		var names []string
 		for _, t := range trials {
-			if _, part, _ := strings.Cut(o.Only, "/"); !strings.Contains(t.name, part) {
+			if names = append(names, t.name); !strings.Contains(t.name, part) {
 				continue
 			}
 			r := s.measure(ctx, t)
@@ -88,8 +120,11 @@ func Run(ctx context.Context, o Options) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if len(report.rows) == 0 {
+			return fmt.Errorf("no row of %s has %q in its name; they are:\n- %s", g.name, part, strings.Join(names, "\n- "))
+		}
 	}
-	if !o.Quick && o.Only == "" || o.Only == "growth" {
+	if !o.Quick && only == "" || only == growthTables {
 		if report.growth, err = s.growth(ctx); err != nil {
 			return fmt.Errorf("growth: %w", err)
 		}
@@ -116,7 +151,7 @@ type suite struct {
 // seconds is how long one run of a load lasts.
 func (s *suite) seconds() time.Duration {
 	if s.Quick {
-		return 500 * time.Millisecond
+		return 400 * time.Millisecond
 	}
 	return 3 * time.Second
 }

@@ -107,7 +107,7 @@ func inboxData(unread int) []string {
 // crowdUnread is how much each fan has unread before anything is sent.
 const crowdUnread = 5 * (crowdConversations - 1)
 
-// crowdData: 500 fans who are all in one group, and in 199 others each, which have
+// crowdData: 500 fans who are all in one group, and in 99 others each, which have
 // five messages that they have not read.
 func crowdData() []string {
 	const others = 2_000
@@ -129,10 +129,11 @@ func crowdData() []string {
 
 const receiptMembers, receiptPage = 500, 50
 
-// receiptsData: a group of 500 in which each has read up to somewhere in the last
-// fifty messages.
+// receiptsData: a group of 500 among 100,000 other users, in which each has read up
+// to somewhere in the last fifty messages.
 func receiptsData() []string {
 	return []string{
+		`INSERT INTO users (user_id) SELECT 'crowd' || i FROM generate_series(1, 99936) i ON CONFLICT DO NOTHING`,
 		fmt.Sprintf(`INSERT INTO users (user_id) SELECT 'reader' || k FROM generate_series(1, %d) k`, receiptMembers),
 		groups("forum", 0, receiptMembers, ""), joins("forum", 0, receiptMembers, "reader"),
 		messages("forum", 0, receiptMembers, 200, "reader1"),

@@ -62,12 +62,12 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 			return nil, nil, err
 		}
 	}
-	in.fairest, err = in.connect(ctx, `SET plan_cache_mode = force_custom_plan`, `SET jit = off`, `SET max_parallel_workers_per_gather = 0`)
+	in.fairest, err = s.connect(ctx, `SET plan_cache_mode = force_custom_plan`, `SET jit = off`, `SET max_parallel_workers_per_gather = 0`)
 	if err == nil {
-		in.usual, err = in.connect(ctx)
+		in.usual, err = s.connect(ctx)
 	}
 	if err == nil {
-		in.ordinals, err = in.connect(ctx, likeTheStore()...)
+		in.ordinals, err = s.connect(ctx, likeTheStore()...)
 	}
 	if err != nil {
 		sv.stop()
@@ -93,11 +93,13 @@ func (s *suite) inbox(ctx context.Context) ([]trial, func(), error) {
 	return []trial{
 		{name: "unread of each and badge in SQL, " + million, against: "counting at its fairest (a count for each, custom plan, no JIT)", unit: "ms", target: target(100),
 			prepare: in.warm, ours: in.byOrdinals, reference: in.byCounting(&in.fairest, countEach)},
-		{name: "the same", against: "counting as it is usually written and run (a join, prepared, PostgreSQL's defaults)", unit: "ms", target: target(800),
-			prepare: in.warmBoth, ours: in.byOrdinals, reference: in.byCounting(&in.usual, countJoined)},
+		{name: "the same numbers", against: "the same count as a driver runs it (prepared, PostgreSQL's defaults)", unit: "ms",
+			prepare: in.warmBoth(countEach), ours: in.byOrdinals, reference: in.byCounting(&in.usual, countEach)},
+		{name: "the same numbers", against: "counting as it is usually written, another query (a join grouped by conversation), as a driver runs it", unit: "ms", target: target(800),
+			prepare: in.warmBoth(countJoined), ours: in.byOrdinals, reference: in.byCounting(&in.usual, countJoined)},
 		{name: "first page of 20 over HTTP with every list field and badge", against: "counting alone, fairest", unit: "ms", target: target(40),
 			ours: in.page("many", listDocument), reference: in.byCounting(&in.fairest, countEach)},
-		{name: fmt.Sprintf("first page over HTTP with %d unread and %d mentions", inboxConversations*unread, 2*min(unread, 1_000)), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: 1.2,
+		{name: fmt.Sprintf("first page over HTTP with %d unread and %d mentions", inboxConversations*unread, 2*min(unread, 1_000)), against: fmt.Sprintf("with %d and 2", inboxConversations*unread/1000), unit: "ms", atMost: true, target: target(1.2),
 			ours: in.page("many", listDocument), reference: in.page("few", listDocument)},
 		{name: "first page over HTTP of 5,000 conversations, without badge", against: "of 200", unit: "ms", atMost: true, target: 3,
 			ours: in.page("collector", listWithoutBadge), reference: in.page("many", listWithoutBadge)},
@@ -111,8 +113,9 @@ type inbox struct {
 	fairest, usual, ordinals *pgx.Conn
 }
 
-func (in *inbox) connect(ctx context.Context, settings ...string) (*pgx.Conn, error) {
-	conn, err := pgx.Connect(ctx, in.db.url)
+// connect makes a connection with settings of its own.
+func (s *suite) connect(ctx context.Context, settings ...string) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, s.db.url)
 	for _, sql := range settings {
 		if err == nil {
 			_, err = conn.Exec(ctx, sql)
@@ -141,13 +144,15 @@ func (in *inbox) warm(ctx context.Context) error {
 }
 
 // warmBoth runs the reference as often, too.
-func (in *inbox) warmBoth(ctx context.Context) error {
-	for range 6 {
-		if err := in.counted(ctx, in.usual, countJoined); err != nil {
-			return err
+func (in *inbox) warmBoth(counting string) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		for range 6 {
+			if err := in.counted(ctx, in.usual, counting); err != nil {
+				return err
+			}
 		}
+		return in.warm(ctx)
 	}
-	return in.warm(ctx)
 }
 
 func (in *inbox) byOrdinals(ctx context.Context) (float64, error) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,31 +29,38 @@ func (s *suite) receipts(ctx context.Context) ([]trial, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := pgx.Connect(ctx, s.db.url)
-	if err != nil {
+	r := &receipts{store: backend.Store, viewer: "reader1", conversation: "forum"}
+	stop := func() {
+		for _, conn := range r.conns {
+			_ = conn.Close(context.Background())
+		}
 		backend.Stop()
-		return nil, nil, err
 	}
-	// By indexes, as ours, and for this conversation: left alone it reads all users for
-	// each message, since there are conversations in which nearly all are members.
-	for _, sql := range []string{`SET enable_seqscan = off`, `SET plan_cache_mode = force_custom_plan`, `SET jit = off`} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			_ = conn.Close(ctx)
-			backend.Stop()
+	for _, settings := range [][]string{
+		{`SET jit = off`},
+		// Left alone it may read all users for each message, since there are
+		// conversations in which nearly all are members.
+		{`SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_custom_plan`},
+		{`SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_generic_plan`},
+		{`SET jit = off`, `SET enable_seqscan = off`, `SET plan_cache_mode = force_generic_plan`, `SET enable_memoize = off`, `SET enable_bitmapscan = off`},
+	} {
+		conn, err := s.connect(ctx, settings...)
+		if err != nil {
+			stop()
 			return nil, nil, err
 		}
+		r.conns = append(r.conns, conn)
 	}
-	r := &receipts{store: backend.Store, viewer: "reader1", conversation: "forum", conn: conn}
-	stop := func() { _ = conn.Close(context.Background()); backend.Stop() }
 	return []trial{{name: fmt.Sprintf("receipts of a page of %d messages, %d members", receiptPage, receiptMembers),
-		against: fmt.Sprintf("%d counting queries, fairest (by indexes, custom plan, no JIT)", receiptPage), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
+		against: fmt.Sprintf("%d counting queries, fairest (the best of %d ways to plan them, prepared, no JIT)", receiptPage, len(r.conns)), unit: "ms", target: 20, ours: r.page, reference: r.counting}}, stop, nil
 }
 
 type receipts struct {
 	store        *store.Store
 	viewer       chat.UserID
 	conversation chat.ConversationID
-	conn         *pgx.Conn
+	// conns count, each by other plans.
+	conns []*pgx.Conn
 	// read is the sum of what the last page showed: both must show the same.
 	read int64
 }
@@ -94,19 +102,30 @@ func (r *receipts) pageOnce(ctx context.Context, ms *float64) error {
 	return nil
 }
 
+// counting is the time of the fastest way to count.
 func (r *receipts) counting(ctx context.Context) (float64, error) {
-	return typical(5, func() error {
-		var sum int64
-		for seq := receiptMembers + 200 - receiptPage + 1; seq <= receiptMembers+200; seq++ {
-			var read, audience int64
-			if err := r.conn.QueryRow(ctx, countReaders, "forum", seq, "reader1").Scan(&read, &audience); err != nil {
-				return err
-			}
-			sum += read
+	fastest := math.Inf(1)
+	for _, conn := range r.conns {
+		took, err := typical(3, func() error { return r.count(ctx, conn) })
+		if err != nil {
+			return 0, err
 		}
-		if sum != r.read {
-			return fmt.Errorf("counting finds %d, the page showed %d", sum, r.read)
+		fastest = min(fastest, took)
+	}
+	return fastest, nil
+}
+
+func (r *receipts) count(ctx context.Context, conn *pgx.Conn) error {
+	var sum int64
+	for seq := receiptMembers + 200 - receiptPage + 1; seq <= receiptMembers+200; seq++ {
+		var read, audience int64
+		if err := conn.QueryRow(ctx, countReaders, "forum", seq, "reader1").Scan(&read, &audience); err != nil {
+			return err
 		}
-		return nil
-	})
+		sum += read
+	}
+	if sum != r.read {
+		return fmt.Errorf("counting finds %d, the page showed %d", sum, r.read)
+	}
+	return nil
 }

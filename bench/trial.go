@@ -115,8 +115,13 @@ func (r result) line() string {
 	case !r.met():
 		verdict = "MISSED"
 	}
-	return fmt.Sprintf("%-6s  %s: %s (%s) against %s (%s); %s, target %s [%.0f s]", verdict, r.name, number(r.trial.unit, r.ours.median), r.trial.unit,
-		number(r.trial.unit, r.reference.median), r.against, r.compared(), r.goal(), r.took.Seconds()) + r.noted
+	measured := fmt.Sprintf("%s %s", number(r.unit, r.ours.median), r.unit)
+	if r.single {
+		measured += fmt.Sprintf(" (%s to %s) against %s", number(r.unit, r.ours.min), number(r.unit, r.ours.max), r.against)
+	} else {
+		measured += fmt.Sprintf(" against %s (%s); %s", number(r.unit, r.reference.median), r.against, r.compared())
+	}
+	return fmt.Sprintf("%-6s  %s: %s, target %s [%.0f s]", verdict, r.name, measured, r.goal(), r.took.Seconds()) + r.noted
 }
 
 // compared is the ratio with its spread.
@@ -128,7 +133,7 @@ func (r result) compared() string {
 func (r result) goal() string {
 	switch {
 	case r.target == 0:
-		return "none with so little data"
+		return "none"
 	case r.single:
 		return "≤ " + number(r.unit, r.target) + " " + r.unit
 	case r.atMost:

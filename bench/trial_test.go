@@ -56,3 +56,26 @@ func TestNoRatioOfAFailedRun(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsNoRun: whatever selects nothing, or would write a part of the
+// table where the whole belongs, is refused before anything is started.
+func TestNothingIsNoRun(t *testing.T) {
+	for want, o := range map[string]Options{
+		"there are":           {Only: "write"},
+		`named "inboxes"`:     {Only: "inboxes"},
+		`named ""`:            {Only: "/ack"},
+		"growth has tables":   {Only: "growth/x"},
+		"behind writes/":      {Only: "writes/"},
+		"is not written down": {Only: "writes", Results: "RESULTS.md"},
+	} {
+		o.BinDir = t.TempDir() // nothing could be started from there
+		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+	for _, only := range []string{"", "inbox", "writes/ack", "growth"} {
+		if err := (Options{Only: only}).check(); err != nil {
+			t.Errorf("%q: %v", only, err)
+		}
+	}
+}

@@ -272,6 +272,8 @@ CREATE INDEX membership_periods_conversation ON public.membership_periods USING 
 
 CREATE INDEX read_positions_members ON public.read_positions USING btree (conv_id, user_id);
 
+CREATE INDEX users_apart ON public.users USING hash (user_id) WHERE ((erased_at IS NOT NULL) OR (NOT shares_reads));
+
 CREATE INDEX users_probe ON public.users USING hash (user_id);
 
 ALTER TABLE ONLY public.devices

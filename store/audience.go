@@ -17,8 +17,9 @@ package store
 //
 // By the indexes on conv_id: as many rows as the conversations ever had members.
 // They are put together by FULL JOINs, which leave the planner no nested loop whatever
-// it expects, and so no product; then one probe of users each. Former periods, which
-// are few, are looked up one by one.
+// it expects, and so no product. Former periods, which are few, are looked up one by one,
+// and so is whether a user is one of those whom receipts do not tell of: users_apart
+// holds only them, so that for all others the probe ends in the index.
 func audience(deliveries, kept bool, senders string) string {
 	stored := ""
 	if kept {
@@ -62,10 +63,10 @@ known AS (
   CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.user_id = p.user_id AND m.conv_id = p.conv_id OFFSET 0) m
   LEFT JOIN LATERAL (SELECT * FROM read_positions r WHERE r.user_id = p.user_id AND r.conv_id = p.conv_id OFFSET 0) r ON true),
 audience AS ` + stored + `(
-  SELECT k.conv_id, k.user_id, u.name, k.from_seq, coalesce(k.to_seq, 9223372036854775807) AS to_seq,
+  SELECT k.conv_id, k.user_id, k.from_seq, coalesce(k.to_seq, 9223372036854775807) AS to_seq,
     coalesce(k.seen_cap, k.seen_seq, 0) AS seen, k.seen_at, coalesce(k.delivered_cap, k.got) AS got, k.present, k.sent
   FROM known k
-  CROSS JOIN LATERAL (SELECT * FROM users u WHERE u.user_id = k.user_id OFFSET 0) u
-  WHERE u.erased_at IS NULL
-    AND (u.shares_reads OR EXISTS (SELECT FROM asked WHERE asked.conv_id = k.conv_id AND asked.receipt_policy = 'REQUIRED')))`
+  WHERE NOT EXISTS (
+    SELECT FROM users u WHERE u.user_id = k.user_id AND (u.erased_at IS NOT NULL OR NOT u.shares_reads)
+      AND (u.erased_at IS NOT NULL OR NOT EXISTS (SELECT FROM asked WHERE asked.conv_id = k.conv_id AND asked.receipt_policy = 'REQUIRED')) OFFSET 0))`
 }

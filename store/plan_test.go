@@ -229,26 +229,31 @@ func TestPlansOfEverything(t *testing.T) {
 	for name, statement := range map[string]struct {
 		sql, types, args string
 		joins            int
+		apart            bool // finds those whom receipts do not tell of in an index of them alone
 	}{
-		"badge":      {store.SQLBadges, "text[], text[]", "'{reader}', '{}'", 1},
-		"filtered":   {store.SQLInboxFiltered, "text, text, boolean, boolean, boolean, timestamptz, text, int, boolean, boolean", "'reader', '', true, false, null, null, null, 20, true, null", 1},
-		"receipts":   {store.SQLReceiptReads, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 1},
-		"deliveries": {store.SQLReceiptGot, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 2},
-		"readers":    {store.SQLReaders, "text, text[], bigint[], boolean, text, int, int", "'reader', '{c1}', '{3}', false, '', 20, 200", 1},
-		"watched":    {store.SQLWatched, "text, text, boolean, text[]", "'reader', 'c1', false, null", 2},
+		"badge":      {store.SQLBadges, "text[], text[]", "'{reader}', '{}'", 1, false},
+		"filtered":   {store.SQLInboxFiltered, "text, text, boolean, boolean, boolean, timestamptz, text, int, boolean, boolean", "'reader', '', true, false, null, null, null, 20, true, null", 1, false},
+		"receipts":   {store.SQLReceiptReads, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 1, true},
+		"deliveries": {store.SQLReceiptGot, "text, text[], bigint[], boolean", "'reader', '{c1}', '{3}', true", 2, true},
+		"readers":    {store.SQLReaders, "text, text[], bigint[], boolean, text, int, int", "'reader', '{c1}', '{3}', false, '', 20, 200", 1, true},
+		"watched":    {store.SQLWatched, "text, text, boolean, text[]", "'reader', 'c1', false, null", 2, true},
 	} {
 		if _, err := conn.Exec(w.ctx, `PREPARE s (`+statement.types+`) AS `+statement.sql); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		joins := 0
+		joins, apart := 0, false
 		explain(t, conn, `EXECUTE s(`+statement.args+`)`).each(func(n plan) {
 			if n.Join == "Full" && (n.Node == "Hash Join" || n.Node == "Merge Join") {
 				joins++
 			}
+			apart = apart || n.Index == "users_apart"
 			if n.Node == "Memoize" || n.Node == "Seq Scan" {
 				t.Errorf("%s has a %s", name, n.Node)
 			}
 		})
+		if apart != statement.apart {
+			t.Errorf("%s: users_apart is used: %v", name, apart)
+		}
 		if joins != statement.joins {
 			t.Errorf("%s has %d full joins, not %d", name, joins, statement.joins)
 		}

@@ -29,12 +29,12 @@ type ReaderPage struct {
 var sqlReaders = `
 WITH ` + sqlReceiptPage + `,
 asked AS MATERIALIZED (SELECT DISTINCT conv_id, receipt_policy FROM asked_of WHERE member_count < $7),` + audience(false, true, "") + `
-SELECT p.conv_id, p.seq, a.user_id, a.name, a.seen_at, a.present
+SELECT p.conv_id, p.seq, a.user_id, u.name, a.seen_at, a.present
 FROM asked_of p CROSS JOIN LATERAL (
   SELECT * FROM audience a
   WHERE a.conv_id = p.conv_id AND p.seq BETWEEN a.from_seq AND a.to_seq AND a.user_id <> p.sender
     AND (a.seen < p.seq) = $4 AND a.user_id > $5
-  ORDER BY a.user_id LIMIT $6) a
+  ORDER BY a.user_id LIMIT $6) a` + probed("users", "u", "user_id", "a.user_id") + `
 ORDER BY p.conv_id, p.seq, a.user_id`
 
 // Readers reads a page of who of a receipt's audience has read the message, or

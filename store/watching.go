@@ -39,7 +39,8 @@ WHERE m.user_id = $1 AND m.conv_id = $2`
 // within it: one probe of events_own for each part and kind.
 var sqlWatchedPositions = `
 WITH asked AS MATERIALIZED (SELECT conv_id, receipt_policy FROM conversations WHERE conv_id = $2),` + audience(true, true, "") + `
-SELECT a.user_id, max(a.name), coalesce(max(x.read), 0)::bigint, coalesce(max(x.delivered), 0)::bigint
+SELECT w.user_id, u.name, w.read, w.delivered FROM (
+SELECT a.user_id, coalesce(max(x.read), 0)::bigint AS read, coalesce(max(x.delivered), 0)::bigint AS delivered
 FROM ` + sqlViewed + `
 CROSS JOIN LATERAL ` + sqlPeriods + ` q
 JOIN audience a ON a.from_seq <= q.to_seq AND a.to_seq >= q.from_seq
@@ -54,7 +55,7 @@ CROSS JOIN LATERAL (
       SELECT e.seq FROM events e WHERE e.conv_id = $2 AND e.sender = $1 AND e.kind = 1 AND e.seq BETWEEN n.from_seq AND n.got ORDER BY e.seq DESC LIMIT 1)
     WHEN n.got >= n.from_seq THEN n.got END AS delivered) x
 WHERE m.user_id = $1 AND m.conv_id = $2 AND a.user_id <> $1 AND ($4::text[] IS NULL OR a.user_id = ANY($4))
-GROUP BY a.user_id`
+GROUP BY a.user_id) w` + probed("users", "u", "user_id", "w.user_id")
 
 // Watched reads what the viewer may know of others' positions in a conversation.
 // users names whom to look at; nil looks at all.
