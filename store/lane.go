@@ -51,7 +51,8 @@ type LaneOptions[K comparable, In, Out any] struct {
 	Rest func(took time.Duration) time.Duration
 	// Overlap is what must wait, by weight, for a second batch of a lane to begin
 	// while one is under way; 0 means that none ever does. Two batches of one lane may
-	// meet on a row: then the later one waits for the earlier to commit.
+	// meet on a row: then the later one waits for the earlier to commit, and if that takes
+	// too long goes after it, and for a second no two are under way.
 	Overlap int
 	// Batch is the largest batch by weight, unless a single call is larger; 0 means 256.
 	Batch int
@@ -114,23 +115,6 @@ func NewLanes[K comparable, In, Out any](o LaneOptions[K, In, Out]) *Lanes[K, In
 	return l
 }
 
-// queue is what waits on a lane, and how many batches of it are under way.
-type queue[In, Out any] struct {
-	entries []*entry[In, Out]
-	weight  int
-	runs    int
-}
-
-// entry is one call on its way.
-type entry[In, Out any] struct {
-	ctx    context.Context
-	call   In
-	weight int
-	out    Out
-	err    error
-	done   chan struct{} // closed when out and err are there
-}
-
 // Do puts a call on its key's lane and waits for its result, or for the end of
 // ctx: then what becomes of it is not known. Too many waiting calls are
 // RATE_LIMITED, and then nothing was done.
@@ -186,7 +170,7 @@ func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
 	l.waiting += e.weight
 	q := l.queues[key]
 	if q == nil {
-		q = &queue[In, Out]{}
+		q = &queue[In, Out]{ended: sync.Cond{L: &l.mu}}
 		l.queues[key] = q
 	}
 	q.entries = append(q.entries, e)
@@ -196,11 +180,6 @@ func (l *Lanes[K, In, Out]) enter(key K, e *entry[In, Out]) error {
 		l.begin(func() { l.run(key, q) })
 	}
 	return nil
-}
-
-// overlaps reports whether what waits is worth a batch beside the one that is under way.
-func (l *Lanes[K, In, Out]) overlaps(q *queue[In, Out]) bool {
-	return q.runs == 1 && l.o.Overlap > 0 && q.weight >= l.o.Overlap
 }
 
 // run carries batches until the queue is empty, or another run does for the rest.
@@ -213,44 +192,18 @@ func (l *Lanes[K, In, Out]) run(key K, q *queue[In, Out]) {
 			return
 		}
 		began := time.Now()
-		l.carry(key, batch)
+		l.carry(key, q, batch, false)
 		if rest := min(l.o.Rest(time.Since(began)), longestRest); rest > 0 {
 			time.Sleep(rest)
 		}
 	}
 }
 
-// take removes the next batch from the queue, or ends the run. Callers who have gone
-// are left out; of an empty queue nothing is kept.
-func (l *Lanes[K, In, Out]) take(key K, q *queue[In, Out]) (batch []*entry[In, Out], more bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q.runs--; len(q.entries) == 0 || q.runs == 1 && !l.overlaps(q) {
-		if q.runs == 0 {
-			delete(l.queues, key)
-		}
-		return nil, false
-	}
-	q.runs++
-	weight, n := 0, 0
-	for n < len(q.entries) && (n == 0 || weight+q.entries[n].weight <= l.o.Batch) {
-		weight += q.entries[n].weight
-		n++
-	}
-	for _, e := range q.entries[:n] {
-		if e.ctx.Err() == nil {
-			batch = append(batch, e)
-		}
-	}
-	l.waiting -= weight
-	q.weight -= weight
-	q.entries = append([]*entry[In, Out](nil), q.entries[n:]...)
-	return batch, true
-}
-
 // carry does a batch. One that fails in a way that a single call may have caused
 // is halved, and what is left alone at the end goes apart, so that nobody waits for it.
-func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
+// If another batch was being written meanwhile, it may have been that one's fault:
+// the batch goes once more as it is, parted from it.
+func (l *Lanes[K, In, Out]) carry(key K, q *queue[In, Out], batch []*entry[In, Out], parted bool) {
 	if len(batch) == 0 {
 		return
 	}
@@ -258,13 +211,16 @@ func (l *Lanes[K, In, Out]) carry(key K, batch []*entry[In, Out]) {
 	for i, e := range batch {
 		calls[i] = e.call
 	}
-	outs, err := attempt(l.o.Carry, l.o.Limit, key, calls)
+	outs, beside, err := l.write(key, q, calls)
 	switch {
 	case err == nil || !l.o.Divide(err):
 		l.settle(batch, calls, outs, err)
+	case beside && !parted:
+		l.part(q)
+		l.carry(key, q, batch, true)
 	case len(batch) > 1:
-		l.carry(key, batch[:len(batch)/2])
-		l.carry(key, batch[len(batch)/2:])
+		l.carry(key, q, batch[:len(batch)/2], parted)
+		l.carry(key, q, batch[len(batch)/2:], parted)
 	default:
 		l.mu.Lock()
 		defer l.mu.Unlock()
