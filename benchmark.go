@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tidemark/bench"
@@ -34,12 +37,31 @@ type benchRunCommand struct {
 // Run measures; it ends with 1 if a row failed or missed its target.
 func (b *benchRunCommand) Run(ctx context.Context, log *slog.Logger) error {
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	err := bench.Run(ctx, bench.Options{URL: b.DatabaseURL, BinDir: b.PostgresBin, Quick: b.Quick, Only: b.Only, Results: b.Results, Out: os.Stdout,
+	// A reader who goes (tidemark bench | head) ends the run, and not the process
+	// before it has taken its database down.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := bench.Run(ctx, bench.Options{URL: b.DatabaseURL, BinDir: b.PostgresBin, Quick: b.Quick, Only: b.Only, Results: b.Results, Out: attended{os.Stdout, cancel},
 		Backend: func(ctx context.Context, url string) (bench.Backend, error) { return backend(ctx, url, quiet) }})
 	if errors.Is(err, bench.ErrFailed) {
 		return errReported
 	}
 	return err
+}
+
+// attended is an output that tells when nobody takes it any more.
+type attended struct {
+	io.Writer
+	left func()
+}
+
+func (a attended) Write(p []byte) (int, error) {
+	n, err := a.Writer.Write(p)
+	if err != nil {
+		a.left()
+	}
+	return n, err
 }
 
 type benchDriveCommand struct {

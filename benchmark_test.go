@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -45,5 +47,29 @@ func TestDriveARunningServer(t *testing.T) {
 		if err := bench.Drive(t.Context(), o); err == nil {
 			t.Errorf("%s: no error", what)
 		}
+	}
+}
+
+// TestBenchEndsWithItsReader: when nobody takes the output any more, the run ends
+// at once and leaves nothing behind, neither its database nor its directory.
+func TestBenchEndsWithItsReader(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	var said strings.Builder
+	cmd := exec.CommandContext(t.Context(), binary, "bench", "--quick", "--only", "receipts")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.Stdout, cmd.Stderr = writer, &said
+	err = cmd.Run()
+	writer.Close()
+	if cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v: %s", err, said.String())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
