@@ -129,7 +129,7 @@ func crowdData() []string {
 
 const receiptMembers, receiptPage = 500, 50
 
-// receiptsData: a group of 500 among 100,000 other users, in which each has read up
+// receiptsData: a group of 500 among some 100,000 users, in which each has read up
 // to somewhere in the last fifty messages.
 func receiptsData() []string {
 	return []string{

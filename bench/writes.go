@@ -198,7 +198,7 @@ func (w *writing) ack(ctx context.Context) (float64, error) {
 	return typical(w.times(), further)
 }
 
-// times is how often a call of one client is measured: less than there are messages to acknowledge.
+// times is how often a call of one client is measured: a conversation's head is further than that.
 func (w *writing) times() int {
 	if w.Quick {
 		return readableMessages / 2

@@ -7,16 +7,15 @@ func (h Hint) causedBy(s *Session) bool {
 
 // put gives a hint to every mailbox of the person that wants it, but not to the
 // session that caused it. That its membership ended a watch of receipts must
-// learn whoever caused it.
+// learn whoever caused it. What readChanged is not told, it notes.
 func (p *person) put(h Hint) {
 	for s := range p.sessions {
 		for m := range s.mailboxes {
 			switch {
-			case !m.wants(h):
-			case m.topic == Receipts || !h.causedBy(s):
-				m.put(h, s.User)
-			case m.topic == Reads:
+			case m.topic == Reads && (h.causedBy(s) || h.Reason == AllRead && h.Conversation != ""):
 				m.reach(h)
+			case m.wants(h) && (m.topic == Receipts || !h.causedBy(s)):
+				m.put(h, s.User)
 			}
 		}
 	}

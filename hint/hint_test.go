@@ -192,26 +192,82 @@ func TestReadsNeverGoBack(t *testing.T) {
 }
 
 // TestReadsThatAreNotKnown: a move whose end the server could not learn is told
-// whatever was told before, and what is remembered is bounded.
+// whatever was told before, also where it is told as one with a move that was passed.
 func TestReadsThatAreNotKnown(t *testing.T) {
-	m := newMailbox(Reads, "")
-	take(t, m)
-	for range 2 {
-		m.put(Hint{Reason: Read, Conversation: "c", Position: 5}, "me")
-		m.put(Hint{Reason: AllRead}, "me")
-		if events := take(t, m); len(events) != 2 {
-			t.Errorf("%+v", events)
-		}
-		m.put(Hint{Reason: Read, Conversation: "c"}, "me")
-		if e := take(t, m)[0]; e.Position != 0 || e.Revision != 0 {
-			t.Errorf("%+v", e)
-		}
-	}
-	for n := range 3 * maxPending {
-		m.put(Hint{Reason: Read, Conversation: chat.ConversationID(fmt.Sprint(n)), Position: 1}, "me")
+	read := func(position chat.Seq) Hint { return Hint{Reason: Read, Conversation: "c", Position: position} }
+	for name, order := range map[string][]chat.Seq{"alone": {0}, "behind": {5, 0}, "before": {0, 5}} {
+		m := newMailbox(Reads, "")
 		take(t, m)
+		for _, position := range order {
+			m.put(read(position), "me")
+		}
+		m.reach(read(9))
+		if e := take(t, m)[0]; e.Position != 0 || e.Revision != 0 || !slices.Equal(e.Reasons, []Reason{Read}) {
+			t.Errorf("%s: %+v", name, e)
+		}
+		idle(t, m)
 	}
+}
+
+// TestWhatReadsRemember: what is told later than a RESYNC is not held against what
+// was told before it, since a database may have been put back; but what the RESYNC
+// finds is. Moves that are told as one, ALL_READ, count for each conversation. Of
+// more than [maxPending] conversations those that moved last are remembered, and what was
+// passed takes no place in the mailbox.
+func TestWhatReadsRemember(t *testing.T) {
+	var d database
+	d.set("me", "c")
+	h := run(t, &d)
+	s, _ := open(t, h, "s", "me")
+	m, err := s.Subscribe(Reads, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell := func(reason Reason, conv chat.ConversationID, position chat.Seq) {
+		h.Deliver([]Hint{{Reason: reason, User: "me", Conversation: conv, Position: position}})
+	}
+	told := func(want ...chat.Seq) {
+		t.Helper()
+		events, _ := m.drain()
+		var got []chat.Seq
+		for _, e := range events {
+			got = append(got, e.Position)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("told %v, not %v", got, want)
+		}
+	}
+	tell(Read, "c", 7)
+	told(0) // RESYNC, which finds 7
+	tell(Read, "c", 5)
+	told()
+	tell(Read, "c", 100)
+	told(100)
+	m.putResync()
+	told(0)
+	tell(Read, "c", 60)
+	told(60)
+	tell(AllRead, "", 0)
+	tell(AllRead, "c", 80)
+	told(0)
+	tell(Read, "c", 70)
+	told()
+	for n := range maxPending {
+		tell(Read, chat.ConversationID(fmt.Sprint(n)), 2)
+		tell(Read, "c", chat.Seq(100+n))
+		told(2, chat.Seq(100+n))
+	}
+	tell(Read, "c", 90)
+	tell(Read, "5", 1)
+	told()
 	if n := len(m.told.places); n != maxPending || len(m.told.order) != n {
 		t.Errorf("%d places are remembered", n)
+	}
+	for n := range maxPending {
+		tell(Read, chat.ConversationID(fmt.Sprint("new", n)), 3)
+	}
+	tell(Read, "c", 90)
+	if events, _ := m.drain(); len(events) != maxPending || isResync(events) {
+		t.Errorf("%d events", len(events))
 	}
 }

@@ -29,7 +29,7 @@ type Event struct {
 	// User is whose position moved, for watchers of receipts; empty for more than
 	// can be told one by one. Previous is the smallest position that any of them
 	// came from, Position the largest that any came to; Unknown says that one is
-	// not known.
+	// not known, or of a move of the viewer's own where it came to.
 	User     chat.UserID
 	Previous chat.Seq
 	Unknown  bool
@@ -51,6 +51,9 @@ func (e *Event) add(h Hint) {
 	e.because(h.Reason)
 	switch h.Reason {
 	case Read, MarkedUnread, AllRead:
+		if !h.place().known() {
+			e.Unknown = true
+		}
 		if h.Revision > e.Revision || h.Revision == e.Revision && h.Position >= e.Position {
 			e.Move, e.Position, e.Revision, e.Device = h.Reason, h.Position, h.Revision, h.Device
 		}
@@ -122,9 +125,13 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.resync {
-		return // it will look at everything, after this hint's commit
+		// It will look at everything, after this hint's commit.
+		if m.topic == Reads {
+			m.told.reach(h.Conversation, h.place())
+		}
+		return
 	}
-	if m.topic == Reads && m.told.passed(h.Conversation, place{h.Revision, h.Position}) {
+	if m.topic == Reads && m.told.passed(h.Conversation, h.place()) {
 		return
 	}
 	about := subject{conversation: h.Conversation}
@@ -156,11 +163,12 @@ func (m *Mailbox) put(h Hint, viewer chat.UserID) {
 	m.signal()
 }
 
-// reach notes a move of the session's own, which is not told to it.
+// reach notes a move that is not told here: one of the session's own, or one of
+// many that are told as one.
 func (m *Mailbox) reach(h Hint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told.reach(h.Conversation, place{h.Revision, h.Position})
+	m.told.reach(h.Conversation, h.place())
 }
 
 func (m *Mailbox) begin(about subject) *Event {
@@ -197,7 +205,8 @@ func (m *Mailbox) putResync() {
 }
 
 func (m *Mailbox) collapse() {
-	m.resync, m.crowd, m.pending, m.order = true, false, nil, nil
+	// What is seen then may be less than was told, if the database was put back.
+	m.resync, m.crowd, m.pending, m.order, m.told = true, false, nil, nil, told{}
 	m.signal()
 }
 
@@ -236,6 +245,17 @@ func (m *Mailbox) Take(ctx context.Context) ([]Event, error) {
 	}
 }
 
+// tellable reports whether a move of the viewer's own is to be told still, and
+// notes it. Of one that was passed meanwhile only what is not known is left.
+func (m *Mailbox) tellable(e *Event) bool {
+	if m.told.passed(e.Conversation, place{e.Revision, e.Position}) {
+		e.Position, e.Revision = 0, 0
+		return e.Unknown
+	}
+	m.told.reach(e.Conversation, place{e.Revision, e.Position})
+	return true
+}
+
 func (m *Mailbox) drain() (events []Event, closed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,11 +268,8 @@ func (m *Mailbox) drain() (events []Event, closed bool) {
 	}
 	for _, about := range m.order {
 		e := *m.pending[about]
-		if at := (place{e.Revision, e.Position}); m.topic == Reads {
-			if m.told.passed(e.Conversation, at) {
-				continue
-			}
-			m.told.reach(e.Conversation, at)
+		if m.topic == Reads && !m.tellable(&e) {
+			continue
 		}
 		events = append(events, e)
 	}

@@ -26,6 +26,7 @@ type Lanes[K comparable, In, Out any] struct {
 	queues  map[K]*queue[In, Out] // a key is here while its lane runs
 	waiting int                   // the weight of what is in all queues
 	running int                   // goroutines
+	single  time.Time             // until when no second batch begins, since two have met
 	idle    sync.Cond             // told when running comes to 0
 }
 
@@ -192,35 +193,39 @@ func (l *Lanes[K, In, Out]) run(key K, q *queue[In, Out]) {
 			return
 		}
 		began := time.Now()
-		l.carry(key, q, batch, false)
+		l.carry(key, q, batch)
 		if rest := min(l.o.Rest(time.Since(began)), longestRest); rest > 0 {
 			time.Sleep(rest)
 		}
 	}
 }
 
-// carry does a batch. One that fails in a way that a single call may have caused
-// is halved, and what is left alone at the end goes apart, so that nobody waits for it.
-// If another batch was being written meanwhile, it may have been that one's fault:
-// the batch goes once more as it is, parted from it.
-func (l *Lanes[K, In, Out]) carry(key K, q *queue[In, Out], batch []*entry[In, Out], parted bool) {
+// carry does a batch. If another was being written meanwhile, a failure that may be
+// one call's fault may be that other batch's: it goes once more as it is, after the other.
+func (l *Lanes[K, In, Out]) carry(key K, q *queue[In, Out], batch []*entry[In, Out]) {
 	if len(batch) == 0 {
 		return
 	}
-	calls := make([]In, len(batch))
-	for i, e := range batch {
-		calls[i] = e.call
+	calls := callsOf(batch)
+	outs, beside, err := l.write(key, q, calls, false)
+	if beside && err != nil && l.o.Divide(err) {
+		outs, _, err = l.write(key, q, calls, true)
 	}
-	outs, beside, err := l.write(key, q, calls)
+	l.divide(key, q, batch, calls, outs, err)
+}
+
+// divide settles a batch. One that failed in a way that a single call may have caused
+// is halved, and what is left alone at the end goes apart, so that nobody waits for it.
+func (l *Lanes[K, In, Out]) divide(key K, q *queue[In, Out], batch []*entry[In, Out], calls []In, outs []Out, err error) {
 	switch {
 	case err == nil || !l.o.Divide(err):
 		l.settle(batch, calls, outs, err)
-	case beside && !parted:
-		l.part(q)
-		l.carry(key, q, batch, true)
 	case len(batch) > 1:
-		l.carry(key, q, batch[:len(batch)/2], parted)
-		l.carry(key, q, batch[len(batch)/2:], parted)
+		for _, half := range [][]*entry[In, Out]{batch[:len(batch)/2], batch[len(batch)/2:]} {
+			calls := callsOf(half)
+			outs, _, err := l.write(key, q, calls, false)
+			l.divide(key, q, half, calls, outs, err)
+		}
 	default:
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -229,6 +234,14 @@ func (l *Lanes[K, In, Out]) carry(key K, q *queue[In, Out], batch []*entry[In, O
 			l.settle(batch, calls, outs, err)
 		})
 	}
+}
+
+func callsOf[In, Out any](batch []*entry[In, Out]) []In {
+	calls := make([]In, len(batch))
+	for i, e := range batch {
+		calls[i] = e.call
+	}
+	return calls
 }
 
 // attempt does a batch within limit. A panic is the batch's error: nobody

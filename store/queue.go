@@ -14,11 +14,9 @@ type queue[In, Out any] struct {
 	// attempts is how many batches are being written, and ended is told of each end.
 	attempts int
 	ended    sync.Cond
-	// single is until when no second batch begins, since two have met.
-	single time.Time
 }
 
-// singleFor is for how long batches that have met go one by one.
+// singleFor is for how long batches go one by one after two have met.
 const singleFor = time.Second
 
 // entry is one call on its way.
@@ -33,7 +31,7 @@ type entry[In, Out any] struct {
 
 // overlaps reports whether what waits is worth a batch beside the one that is under way.
 func (l *Lanes[K, In, Out]) overlaps(q *queue[In, Out]) bool {
-	return q.runs == 1 && l.o.Overlap > 0 && q.weight >= l.o.Overlap && time.Now().After(q.single)
+	return q.runs == 1 && l.o.Overlap > 0 && q.weight >= l.o.Overlap && time.Now().After(l.single)
 }
 
 // take removes the next batch from the queue, or ends the run. Callers who have gone
@@ -64,9 +62,18 @@ func (l *Lanes[K, In, Out]) take(key K, q *queue[In, Out]) (batch []*entry[In, O
 	return batch, true
 }
 
-// write does a batch, and tells whether another of the queue was being written meanwhile.
-func (l *Lanes[K, In, Out]) write(key K, q *queue[In, Out], calls []In) (outs []Out, beside bool, err error) {
+// write does a batch, and tells whether another of the queue was being written
+// meanwhile. Parted it first waits until none is, and lets batches go one by one for a
+// while: where two want the same rows and commits are slow, the later one would only
+// wait for the earlier, and too long.
+func (l *Lanes[K, In, Out]) write(key K, q *queue[In, Out], calls []In, parted bool) (outs []Out, beside bool, err error) {
 	l.mu.Lock()
+	if parted {
+		l.single = time.Now().Add(singleFor)
+		for q.attempts > 0 {
+			q.ended.Wait()
+		}
+	}
 	q.attempts++
 	beside = q.attempts > 1
 	l.mu.Unlock()
@@ -77,16 +84,4 @@ func (l *Lanes[K, In, Out]) write(key K, q *queue[In, Out], calls []In) (outs []
 	q.attempts--
 	q.ended.Broadcast()
 	return outs, beside, err
-}
-
-// part waits until nothing of the queue is being written, and lets its batches go
-// one by one for a while: where two want the same rows and commits are slow, the
-// later one would only wait for the earlier, and too long.
-func (l *Lanes[K, In, Out]) part(q *queue[In, Out]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q.single = time.Now().Add(singleFor)
-	for q.attempts > 0 {
-		q.ended.Wait()
-	}
 }

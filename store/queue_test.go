@@ -89,3 +89,71 @@ func TestOverlapEndsWhereBatchesMeet(t *testing.T) {
 		t.Errorf("%v failed and never went whole, %d calls went alone", failed, apart)
 	}
 }
+
+// TestBatchesThatMetGoOneByOne: the batch that failed beside another begins again
+// when that one is done, and for a while no second batch begins, also if the lane was
+// empty meanwhile.
+func TestBatchesThatMetGoOneByOne(t *testing.T) {
+	began := make(chan []int, 10)
+	let := map[int]chan error{} // by the first call of the batch
+	for n := range 10 {
+		let[n] = make(chan error)
+	}
+	l := store.NewLanes(store.LaneOptions[struct{}, int, int]{Overlap: 2, Divide: store.RefusedOrLocked,
+		Carry: func(_ context.Context, _ struct{}, calls []int) ([]int, error) {
+			began <- calls
+			return calls, <-let[calls[0]]
+		}})
+	var wg sync.WaitGroup
+	call := func(n int) {
+		wg.Go(func() {
+			if out, err := l.Do(t.Context(), struct{}{}, n); out != n || err != nil {
+				t.Errorf("call %d was answered %d, %v", n, out, err)
+			}
+		})
+	}
+	waiting := func(n int) {
+		for l.Waiting() != n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	underWay := func(want ...int) {
+		t.Helper()
+		if got := <-began; !slices.Equal(got, want) {
+			t.Errorf("%v went on its way, not %v", got, want)
+		}
+	}
+	quiet := func() {
+		t.Helper()
+		select {
+		case b := <-began:
+			t.Errorf("%v went on its way", b)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	call(1)
+	underWay(1)
+	call(2)
+	waiting(1)
+	call(3)
+	underWay(2, 3)
+	let[2] <- &chat.Error{Code: chat.RateLimited}
+	quiet()
+	let[1] <- nil
+	underWay(2, 3)
+	let[2] <- nil
+	wg.Wait()
+	l.Wait()
+	call(4)
+	underWay(4)
+	call(5)
+	waiting(1)
+	call(6)
+	waiting(2)
+	quiet()
+	let[4] <- nil
+	underWay(5, 6)
+	let[5] <- nil
+	wg.Wait()
+	l.Wait()
+}

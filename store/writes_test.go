@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -155,4 +156,36 @@ func TestReadRevisionIsAFence(t *testing.T) {
 	if r := report(6, 9); r.Read != 6 || !r.Moved {
 		t.Errorf("a revision from the future: %+v", r)
 	}
+}
+
+// TestAcksOfOneCursorInABatch: reports of one cursor are merged by maximum in
+// whatever order they come, and a refused one among them spoils none.
+func TestAcksOfOneCursorInABatch(t *testing.T) {
+	w := newWorld(t)
+	w.users("a", "b")
+	d := w.device("b", "b1")
+	conv := w.group("c", "a", "b")
+	w.send(conv, "a", 9)
+	for n, seqs := range [][]chat.Seq{{3, 2, 1}, {4, 6, 5}, {7, 99, 8}} {
+		var reports []store.AckReport
+		for _, seq := range seqs {
+			reports = append(reports, store.AckReport{Device: d.ID, Conversation: conv, Seq: seq})
+		}
+		results, err := w.Ack(w.ctx, reports)
+		w.must(err)
+		want := []chat.Seq{3, 6, 8}[n]
+		for i, r := range results {
+			if seqs[i] == 99 {
+				if !errors.Is(r.Err, &chat.Error{Code: chat.CursorAhead}) {
+					t.Errorf("99 was answered %+v", r)
+				}
+			} else if r.Err != nil || r.Delivered != want || !r.Moved {
+				t.Errorf("%v: %d was answered %+v", seqs, seqs[i], r)
+			}
+		}
+		if got := w.see("b", d.ID, conv).Delivered; got != want {
+			t.Errorf("after %v delivered is %d", seqs, got)
+		}
+	}
+	w.noDeviations(t)
 }
